@@ -1,0 +1,152 @@
+/* order.c - the children of one node in lexical order, as a balanced binary tree.
+ *
+ * Why an order: of all siblings, the two neighbours of a text in lexical order are the ones that share the most leading
+ * tokens with it, and both lie on the path of one search. So the token-exact tail costs O(log siblings) at a node with
+ * forty thousand children, where a scan costs a compare for each of them.
+ *
+ * Why this tree: a treap. A node's height is decided by a mix of its own number, so nobody can choose prompts that make
+ * it lopsided; insertion splits one path in two, removal merges two paths into one, with a step or two on average and
+ * no rotations to get wrong. Links to the node above let a removal start at the node itself, without a search:
+ * evicting a leaf with forty thousand siblings touches a handful of records.
+ *
+ * Blocks are ordered position by position: by token, then by what begins to lie over that position (extra.h). Called by
+ * tree.c, lease.c and explain.c. */
+#include "cache/hash.h"
+#include "cache/tree.h"
+
+static inline uint32_t tokens_shared(const uint32_t *a, const uint32_t *b, uint32_t count)
+{
+    uint32_t i = 0;
+    for (; i + 2 <= count; i += 2) {
+        if (icp_hash_load(a + i) != icp_hash_load(b + i)) break;
+    }
+    while (i < count && a[i] == b[i]) i++;
+    return i;
+}
+
+uint32_t icp_order_compare(const icp_tree *tree, const icp_view *view, uint32_t node, int *order)
+{
+    const uint32_t *tokens = icp_tree_tokens(tree, node);
+    uint32_t shared = tokens_shared(view->tokens, tokens, view->token_count);
+    *order = 0;
+    if (shared < view->token_count) *order = view->tokens[shared] < tokens[shared] ? -1 : 1;
+    if (icp_tree_node(tree, node)->item == ICP_ITEM_NONE && !icp_view_has_extras(view)) return shared;
+    icp_view other = icp_tree_view(tree, node);
+    return icp_view_extra_difference(&tree->extras, view, &other, shared, order);
+}
+
+static bool is_higher(uint32_t a, uint32_t b)
+{
+    return icp_hash_mix(a) > icp_hash_mix(b);
+}
+
+/* Splits the tree below top by the view into what sorts before it and what sorts after it, and hangs both on node. */
+static void order_split(icp_tree *tree, uint32_t top, const icp_view *view, uint32_t node)
+{
+    icp_node *record = icp_tree_node(tree, node);
+    uint32_t *before = &record->left;
+    uint32_t *after = &record->right;
+    uint32_t before_up = node;
+    uint32_t after_up = node;
+    while (top != ICP_NODE_NONE) {
+        icp_node *next = icp_tree_node(tree, top);
+        int order = 0;
+        icp_order_compare(tree, view, top, &order);
+        if (order > 0) {
+            *before = top;
+            next->up = before_up;
+            before_up = top;
+            before = &next->right;
+            top = next->right;
+        } else {
+            *after = top;
+            next->up = after_up;
+            after_up = top;
+            after = &next->left;
+            top = next->left;
+        }
+    }
+    *before = *after = ICP_NODE_NONE;
+}
+
+void icp_order_insert(icp_tree *tree, uint32_t *top, uint32_t node)
+{
+    icp_view view = icp_tree_view(tree, node);
+    uint32_t up = ICP_NODE_NONE;
+    uint32_t *link = top;
+    while (*link != ICP_NODE_NONE && is_higher(*link, node)) {
+        int order = 0;
+        icp_order_compare(tree, &view, *link, &order);
+        up = *link;
+        link = order < 0 ? &icp_tree_node(tree, up)->left : &icp_tree_node(tree, up)->right;
+    }
+    order_split(tree, *link, &view, node);
+    icp_tree_node(tree, node)->up = up;
+    *link = node;
+}
+
+void icp_order_remove(icp_tree *tree, uint32_t *top, uint32_t node)
+{
+    icp_node *record = icp_tree_node(tree, node);
+    uint32_t before = record->left;
+    uint32_t after = record->right;
+    uint32_t up = record->up;
+    uint32_t *link = top;
+    if (up != ICP_NODE_NONE) {
+        icp_node *above = icp_tree_node(tree, up);
+        link = above->left == node ? &above->left : &above->right;
+    }
+    while (before != ICP_NODE_NONE && after != ICP_NODE_NONE) {
+        bool is_before = is_higher(before, after);
+        uint32_t next = is_before ? before : after;
+        icp_node *taken = icp_tree_node(tree, next);
+        *link = next;
+        taken->up = up;
+        up = next;
+        link = is_before ? &taken->right : &taken->left;
+        if (is_before)
+            before = taken->right;
+        else
+            after = taken->left;
+    }
+    *link = before != ICP_NODE_NONE ? before : after;
+    if (*link != ICP_NODE_NONE) icp_tree_node(tree, *link)->up = up;
+}
+
+static uint32_t order_first(const icp_tree *tree, uint32_t top)
+{
+    while (top != ICP_NODE_NONE && icp_tree_node(tree, top)->left != ICP_NODE_NONE)
+        top = icp_tree_node(tree, top)->left;
+    return top;
+}
+
+uint32_t icp_order_next(const icp_tree *tree, uint32_t top, uint32_t node)
+{
+    if (node == ICP_NODE_NONE) return order_first(tree, top);
+    const icp_node *record = icp_tree_node(tree, node);
+    if (record->right != ICP_NODE_NONE) return order_first(tree, record->right);
+    while (record->up != ICP_NODE_NONE && icp_tree_node(tree, record->up)->right == node) {
+        node = record->up;
+        record = icp_tree_node(tree, node);
+    }
+    return record->up;
+}
+
+uint32_t icp_order_nearest(const icp_tree *tree, uint32_t top, const icp_view *view, icp_order_filter *is_eligible,
+                           const void *context, uint32_t *shared)
+{
+    uint32_t best = ICP_NODE_NONE;
+    *shared = 0;
+    while (top != ICP_NODE_NONE) {
+        int order = 0;
+        uint32_t common = icp_order_compare(tree, view, top, &order);
+        if ((best == ICP_NODE_NONE || common > *shared) && (is_eligible == NULL || is_eligible(context, top))) {
+            best = top;
+            *shared = common;
+        }
+        if (order == 0) break;
+        const icp_node *record = icp_tree_node(tree, top);
+        top = order < 0 ? record->left : record->right;
+    }
+    return best;
+}

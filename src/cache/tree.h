@@ -1,0 +1,151 @@
+/* tree.h - the prefix tree: one node for each block-sized run of tokens that can be found.
+ *
+ *      scope A                                      scope B
+ *        |                                            |
+ *      [You are a helpful] --- [assistant. Answer]   [You are a helpful]      the same text, another scope:
+ *                                |          \                                another tree
+ *                   [in French: ...]      [in one line: ...]
+ *
+ * A node has one block per group, or none in that group. A node of the full groups always has all of them; only blocks
+ * of window and state groups come and go while the node stays.
+ *
+ * Three ways lead to a child:
+ *  - An only child is found through its parent and compared: no hash is computed on the way along a trunk, and most
+ *  nodes
+ *    of a chat are only children. A node also remembers one that lies some steps ahead, so that its cache lines are on
+ *    their way while the nodes between are compared.
+ *  - Where there are siblings, a hash of the whole prefix finds the candidate (index.c), which is then compared.
+ *  - The siblings of a node are kept in lexical order (order.c), which gives the one that shares most tokens with a
+ *  text,
+ *    however many there are.
+ *
+ * Node records and tokens lie in arrays and are known by their index, so that nothing moves. */
+#ifndef ICP_CACHE_TREE_H
+#define ICP_CACHE_TREE_H
+
+#include "base/arena.h"
+#include "cache/block.h"
+#include "cache/extra.h"
+#include "cache/scope.h"
+#include "incipit/cache.h"
+
+#include <stdbool.h>
+
+typedef struct icp_node {
+    uint64_t hash;     /* of the scope and all tokens and extras up to the end of this node */
+    uint32_t parent;   /* ICP_NODE_NONE: it starts a text. Of a free node: the next free one */
+    uint32_t children; /* the top of the order of its children */
+    uint32_t left;     /* its place in the order of its siblings */
+    uint32_t right;
+    uint32_t up;
+    uint32_t ahead; /* a descendant that was there once: a hint, to fetch early */
+    uint32_t scope;
+    uint32_t bucket_next; /* in its chain of the index */
+    uint32_t item;        /* the first of its extras */
+    uint32_t depth;       /* nodes before it on its path; ICP_NODE_NONE: the record is free */
+    uint16_t flags;
+    uint16_t group_mask; /* groups in which it has a block */
+    uint32_t blocks[];   /* [group_count] */
+} icp_node;
+
+#define ICP_NODE_IS_INDEXED 1u
+
+/* How far ahead a node points. Eight compares take about as long as one trip to memory. */
+#define ICP_NODE_AHEAD 12u
+
+typedef struct icp_tree {
+    uint8_t *nodes; /* records of node_bytes each */
+    size_t node_bytes;
+    uint32_t *tokens;  /* [node_count_max][block_tokens] */
+    uint32_t *buckets; /* [bucket_count]: see index.c */
+    uint32_t bucket_count;
+    uint64_t hash_mask; /* the bits of a hash that the index looks at */
+    uint32_t node_count_max;
+    uint32_t node_count;
+    uint32_t node_free;  /* a list of records that were used before */
+    uint32_t node_fresh; /* records from here on never were */
+    uint32_t block_tokens;
+    uint32_t group_count;
+    uint16_t full_mask; /* groups that every node must have */
+    icp_extra_table extras;
+    icp_scope_table scopes;
+} icp_tree;
+
+void icp_tree_carve(icp_tree *tree, icp_arena *arena);
+void icp_tree_start(icp_tree *tree);
+
+static inline icp_node *icp_tree_node(const icp_tree *tree, uint32_t node)
+{
+    return (icp_node *)(void *)(tree->nodes + node * tree->node_bytes);
+}
+
+static inline uint32_t *icp_tree_tokens(const icp_tree *tree, uint32_t node)
+{
+    return tree->tokens + (size_t)node * tree->block_tokens;
+}
+
+icp_view icp_tree_view(const icp_tree *tree, uint32_t node);
+
+/* Where the children of a node begin; of the scope itself for ICP_NODE_NONE. */
+static inline uint32_t *icp_tree_children(const icp_tree *tree, uint32_t scope, uint32_t node)
+{
+    return node == ICP_NODE_NONE ? &tree->scopes.records[scope].children : &icp_tree_node(tree, node)->children;
+}
+
+/* The hash of a view as a child of a node, or of the scope itself. */
+uint64_t icp_tree_hash(const icp_tree *tree, uint32_t scope, uint32_t parent, const icp_view *view);
+
+/* The child of a node (of the scope, for ICP_NODE_NONE) that equals a whole block, or ICP_NODE_NONE. */
+uint32_t icp_tree_child(const icp_tree *tree, uint32_t scope, uint32_t parent, const icp_view *view);
+
+/* Walks down along whole blocks of a text, at most limit of them, and stops where none matches. */
+typedef struct icp_walk {
+    uint32_t node;            /* where it got to; ICP_NODE_NONE: still at the scope's root */
+    uint32_t depth;           /* nodes passed */
+    uint32_t *blocks;         /* not NULL: gets the block in group 0 of each node passed */
+    const icp_block *records; /* with blocks: their records, which are asked for in passing */
+} icp_walk;
+
+void icp_tree_walk(const icp_tree *tree, uint32_t scope, const icp_text *text, uint32_t limit, icp_walk *walk);
+
+/* Room for one more node? */
+static inline bool icp_tree_has_room(const icp_tree *tree)
+{
+    return tree->node_count < tree->node_count_max;
+}
+
+/* A new child without blocks. There must be room, no equal child, and item made for the view's extras. */
+uint32_t icp_tree_add(icp_tree *tree, uint32_t scope, uint32_t parent, const icp_view *view, uint32_t item);
+
+/* The node is about to be removed: asks for what that will touch. */
+void icp_tree_prefetch(const icp_tree *tree, uint32_t node);
+
+/* Takes a leaf without blocks out. */
+void icp_tree_remove(icp_tree *tree, uint32_t node);
+
+/* ---- order.c: the children of one node in lexical order ---- */
+
+/* Tokens that the text shares with a node's block; *order < 0 where the text sorts before the node. */
+uint32_t icp_order_compare(const icp_tree *tree, const icp_view *view, uint32_t node, int *order);
+
+void icp_order_insert(icp_tree *tree, uint32_t *top, uint32_t node);
+void icp_order_remove(icp_tree *tree, uint32_t *top, uint32_t node);
+
+/* The next node in order after this one, or the first (for ICP_NODE_NONE). */
+uint32_t icp_order_next(const icp_tree *tree, uint32_t top, uint32_t node);
+
+/* Of the nodes of an order that is_eligible (may be NULL) allows, one that shares most tokens with the view, and how
+ * many. ICP_NODE_NONE: there is none. Looks at one path from the top: O(log siblings). Exact where all are allowed. */
+typedef bool icp_order_filter(const void *context, uint32_t node);
+uint32_t icp_order_nearest(const icp_tree *tree, uint32_t top, const icp_view *view, icp_order_filter *is_eligible,
+                           const void *context, uint32_t *shared);
+
+/* ---- index.c: nodes by hash ---- */
+
+uint32_t icp_index_bucket_count(uint32_t node_count_max);
+void icp_index_prefetch(const icp_tree *tree, uint32_t node);
+void icp_index_insert(icp_tree *tree, uint32_t node);
+void icp_index_remove(icp_tree *tree, uint32_t node);
+uint32_t icp_index_find(const icp_tree *tree, uint32_t scope, uint32_t parent, uint64_t hash, const icp_view *view);
+
+#endif
