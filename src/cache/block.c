@@ -13,6 +13,9 @@
 /* Records that are about to be needed are asked for this many steps before: about the time that memory takes. */
 #define PREFETCH_AHEAD 32u
 
+/* Blocks that leave a queue at once: few enough for their records to stay in the first-level cache meanwhile. */
+#define RUN_MAX 128u
+
 /* ---- Rings ------------------------------------------------------------------------------------------------ */
 
 /* The ring of a node's duplicates: primary, first made, ..., last made, and round again. A block alone is no ring. */
@@ -182,7 +185,7 @@ static uint32_t acquire_free(icp_pool *pool, const uint32_t *blocks, uint32_t co
     uint32_t account = record->account;
     uint32_t first = record->prev;
     uint32_t run = 1;
-    while (run < count && blocks[run] == first) {
+    while (run < count && run < RUN_MAX && blocks[run] == first) {
         if (run + PREFETCH_AHEAD < count) __builtin_prefetch(&pool->blocks[blocks[run + PREFETCH_AHEAD]], 1);
         const icp_block *next = &pool->blocks[blocks[run]];
         if (next->account != account || next->used_tick != used) break;

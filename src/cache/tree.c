@@ -10,11 +10,11 @@
 
 void icp_tree_carve(icp_tree *tree, icp_arena *arena)
 {
-    size_t bytes = sizeof(icp_node) + tree->group_count * sizeof(uint32_t);
-    tree->node_bytes = (bytes + ICP_ARENA_ALIGN - 1) & ~(size_t)(ICP_ARENA_ALIGN - 1);
+    const size_t line = ICP_ARENA_ALIGN;
+    tree->tokens_offset = (sizeof(icp_node) + tree->group_count * sizeof(uint32_t) + line - 1) & ~(line - 1);
+    tree->node_bytes = (tree->tokens_offset + tree->block_tokens * sizeof(uint32_t) + line - 1) & ~(line - 1);
     tree->bucket_count = icp_index_bucket_count(tree->node_count_max);
     tree->nodes = icp_arena_take(arena, tree->node_count_max, tree->node_bytes);
-    tree->tokens = icp_arena_take(arena, tree->node_count_max, tree->block_tokens * sizeof(uint32_t));
     tree->buckets = icp_arena_take(arena, tree->bucket_count, sizeof(uint32_t));
     icp_extra_carve(&tree->extras, arena);
     icp_scope_carve(&tree->scopes, arena);

@@ -54,9 +54,9 @@ typedef struct icp_node {
 #define ICP_NODE_AHEAD 12u
 
 typedef struct icp_tree {
-    uint8_t *nodes; /* records of node_bytes each */
+    uint8_t *nodes; /* [node_count_max] records of node_bytes: the node, its blocks, its tokens on their own line */
     size_t node_bytes;
-    uint32_t *tokens;  /* [node_count_max][block_tokens] */
+    size_t tokens_offset;
     uint32_t *buckets; /* [bucket_count]: see index.c */
     uint32_t bucket_count;
     uint64_t hash_mask; /* the bits of a hash that the index looks at */
@@ -81,7 +81,7 @@ static inline icp_node *icp_tree_node(const icp_tree *tree, uint32_t node)
 
 static inline uint32_t *icp_tree_tokens(const icp_tree *tree, uint32_t node)
 {
-    return tree->tokens + (size_t)node * tree->block_tokens;
+    return (uint32_t *)(void *)(tree->nodes + node * tree->node_bytes + tree->tokens_offset);
 }
 
 icp_view icp_tree_view(const icp_tree *tree, uint32_t node);
