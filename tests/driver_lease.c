@@ -21,7 +21,8 @@ static uint32_t reached(const naive_lease *lease)
     return lease->room + (lease->is_tail_pending ? lease->tail_positions : 0);
 }
 
-/* Computing past the known tokens needs the tokens in between; only full groups keep all that it then reads. */
+/* Room past the known tokens, or for fewer than a tail has found: extend takes it that compute goes on from there, and
+ * only full groups keep what compute then reads. */
 static bool has_only_full(const driver *self)
 {
     for (uint32_t g = 0; g < self->model->group_count; g++) {

@@ -77,6 +77,38 @@ void world_cache_text(icp_cache *cache, icp_scope scope, const char *letters)
     DO(cache, icp_lease_release(cache, world_run(cache, scope, letters)));
 }
 
+icp_lease world_hold(icp_cache *cache, icp_scope scope, uint32_t token_count)
+{
+    uint32_t token = 0;
+    icp_lease lease = 0;
+    icp_request request = {
+        .text = {&token, 1, NULL, 0}, .scope = scope, .flags = ICP_NO_READ | ICP_NO_STORE | ICP_UNCOUNTED};
+    DO(cache, icp_cache_match(cache, &request, &lease, NULL));
+    DO(cache, icp_lease_extend(cache, lease, token_count));
+    return lease;
+}
+
+uint32_t world_cached(const icp_cache *cache, icp_scope scope, const char *letters)
+{
+    return world_explain(cache, scope, letters, 0).hit.cached_tokens;
+}
+
+icp_scope world_tenant(icp_cache *cache, const char *tenant)
+{
+    icp_scope scope = 0;
+    DO(cache, icp_scope_open(cache, &(icp_scope_key){.tenant = tenant}, &scope));
+    return scope;
+}
+
+/* splitmix64 */
+uint32_t world_random(uint64_t *seed)
+{
+    uint64_t x = *seed += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(x >> 32);
+}
+
 /* Numbers as "3 4 -", a dash for no block. */
 static void numbers_print(char *out, size_t bytes, const uint32_t *numbers, size_t count)
 {

@@ -37,6 +37,14 @@ void world_cache_text(icp_cache *cache, icp_scope scope, const char *letters);
 icp_lease world_match(icp_cache *cache, icp_scope scope, const char *letters, uint32_t flags, icp_hit *hit);
 void world_publish(icp_cache *cache, icp_lease lease, const char *letters);
 
+/* Private blocks for so many tokens, taken from whoever loses them: pressure. */
+icp_lease world_hold(icp_cache *cache, icp_scope scope, uint32_t token_count);
+/* Tokens of a text that a match would give now; nothing is changed. */
+uint32_t world_cached(const icp_cache *cache, icp_scope scope, const char *letters);
+icp_scope world_tenant(icp_cache *cache, const char *tenant);
+/* The next of a sequence of random numbers. */
+uint32_t world_random(uint64_t *seed);
+
 void world_check(const icp_cache *cache);
 void world_assert_table(const icp_cache *cache, icp_lease lease, uint32_t group, const char *expected);
 void world_assert_queue(const icp_cache *cache, uint32_t group, const char *expected);

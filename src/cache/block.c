@@ -8,6 +8,7 @@
 #include "cache/block.h"
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "cache/policy.h"
 
 /* Records that are about to be needed are asked for this many steps before: about the time that memory takes. */
@@ -186,7 +187,7 @@ static uint32_t acquire_free(icp_pool *pool, const uint32_t *blocks, uint32_t co
     uint32_t first = record->prev;
     uint32_t run = 1;
     while (run < count && run < RUN_MAX && blocks[run] == first) {
-        if (run + PREFETCH_AHEAD < count) __builtin_prefetch(&pool->blocks[blocks[run + PREFETCH_AHEAD]], 1);
+        if (run + PREFETCH_AHEAD < count) ICP_PREFETCH(&pool->blocks[blocks[run + PREFETCH_AHEAD]]);
         const icp_block *next = &pool->blocks[blocks[run]];
         if (next->account != account || next->used_tick != used) break;
         first = next->prev;

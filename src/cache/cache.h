@@ -109,7 +109,8 @@ struct icp_cache {
 #if defined(ICP_DEBUG) && ICP_DEBUG
 atomic_flag *icp_guard_enter(const icp_cache *cache);
 void icp_guard_leave(atomic_flag **guard);
-#define ICP_ENTER(cache) __attribute__((cleanup(icp_guard_leave))) atomic_flag *guard = icp_guard_enter(cache)
+#define ICP_ENTER(cache) \
+    __attribute__((cleanup(icp_guard_leave), unused)) atomic_flag *guard = icp_guard_enter(cache)
 #else
 #define ICP_ENTER(cache) ((void)0)
 #endif

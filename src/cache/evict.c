@@ -10,6 +10,7 @@
  *    children goes too, and so may its parents.
  *  - Withdrawn: a failed step, or clear. A whole subtree can no longer be found; leases keep the blocks they hold. */
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "cache/cache.h"
 
 void icp_evict_attach(icp_cache *cache, uint32_t node, uint32_t group, uint32_t block)
@@ -89,7 +90,7 @@ static void block_evict(icp_cache *cache, uint32_t group, uint32_t block)
 }
 
 /* Evicting touches records all over memory, so what the next two victims need is asked for now: the second one's node,
- * and what surrounds the first one's. */
+ * and what lies round the first one's in the tree. (A third step, farther ahead, was tried: it cost more than it gave.) */
 static void prefetch_victims(const icp_cache *cache, const icp_pool *pool, uint32_t victim)
 {
     uint32_t first = pool->blocks[victim].next;
@@ -100,7 +101,7 @@ static void prefetch_victims(const icp_cache *cache, const icp_pool *pool, uint3
     }
     uint32_t second = pool->blocks[first].next;
     if (second == ICP_BLOCK_NONE || pool->blocks[second].node == ICP_NODE_NONE) return;
-    __builtin_prefetch(icp_tree_node(&cache->tree, pool->blocks[second].node), 1);
+    ICP_PREFETCH(icp_tree_node(&cache->tree, pool->blocks[second].node));
 }
 
 uint32_t icp_evict_take(icp_cache *cache, uint32_t group, uint32_t scope)

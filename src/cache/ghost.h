@@ -6,6 +6,7 @@
 #ifndef ICP_CACHE_GHOST_H
 #define ICP_CACHE_GHOST_H
 
+#include "base/prefetch.h"
 #include "cache/hash.h"
 
 #include <stdbool.h>
@@ -33,7 +34,7 @@ static inline void icp_ghost_add(icp_ghost_table *table, uint64_t hash, uint32_t
 
 static inline void icp_ghost_prefetch(const icp_ghost_table *table, uint64_t hash)
 {
-    if (table->count != 0) __builtin_prefetch(&table->ghosts[icp_hash_range(hash, table->count)], 1);
+    if (table->count != 0) ICP_PREFETCH(&table->ghosts[icp_hash_range(hash, table->count)]);
 }
 
 static inline bool icp_ghost_find(const icp_ghost_table *table, uint64_t hash, uint32_t *tick)

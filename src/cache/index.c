@@ -9,6 +9,7 @@
  *
  * Called by tree.c only. */
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "cache/hash.h"
 #include "cache/tree.h"
 
@@ -24,7 +25,7 @@ static uint32_t *bucket_of(const icp_tree *tree, uint64_t hash)
 
 void icp_index_prefetch(const icp_tree *tree, uint32_t node)
 {
-    __builtin_prefetch(bucket_of(tree, icp_tree_node(tree, node)->hash), 1);
+    ICP_PREFETCH(bucket_of(tree, icp_tree_node(tree, node)->hash));
 }
 
 void icp_index_insert(icp_tree *tree, uint32_t node)

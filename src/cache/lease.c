@@ -10,6 +10,7 @@
  *    full group, the node's own or a duplicate. So none of them can be evicted.
  *  - Entries past `published` are private: this lease alone writes them. */
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "cache/cache.h"
 
 /* ---- The table of leases ---------------------------------------------------------------------------------- */
@@ -310,7 +311,7 @@ static void lease_shrink(icp_cache *cache, icp_lease_record *lease, uint32_t kee
         const uint32_t *row = icp_lease_row(cache, lease, 0);
         const icp_block *blocks = icp_cache_pool(cache, 0)->blocks;
         for (uint32_t i = lease->block_count; i-- > keep;) {
-            if (i >= keep + 8 && row[i - 8] != ICP_BLOCK_NONE) __builtin_prefetch(&blocks[row[i - 8]], 1);
+            if (i >= keep + 8 && row[i - 8] != ICP_BLOCK_NONE) ICP_PREFETCH(&blocks[row[i - 8]]);
             if (row[i] != ICP_BLOCK_NONE) icp_evict_drop(cache, 0, row[i]);
         }
     } else {

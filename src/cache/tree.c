@@ -6,6 +6,7 @@
 #include "cache/tree.h"
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "cache/hash.h"
 
 void icp_tree_carve(icp_tree *tree, icp_arena *arena)
@@ -114,8 +115,8 @@ void icp_tree_walk(const icp_tree *tree, uint32_t scope, const icp_text *text, u
     for (; depth < limit && child != ICP_NODE_NONE; depth++) {
         const icp_node *record = icp_tree_node(tree, child);
         const uint32_t *tokens = text->tokens + (size_t)depth * block_tokens;
-        __builtin_prefetch(icp_tree_node(tree, record->ahead));
-        __builtin_prefetch(icp_tree_tokens(tree, record->ahead));
+        ICP_PREFETCH(icp_tree_node(tree, record->ahead));
+        ICP_PREFETCH(icp_tree_tokens(tree, record->ahead));
         if (has_extras || !is_trunk_step(tree, record, icp_tree_tokens(tree, child), tokens)) {
             icp_view view = icp_view_at(text, depth * block_tokens, block_tokens);
             child = icp_tree_child(tree, scope, node, &view);
@@ -124,7 +125,7 @@ void icp_tree_walk(const icp_tree *tree, uint32_t scope, const icp_text *text, u
         }
         if (blocks != NULL) {
             blocks[depth] = record->blocks[0];
-            __builtin_prefetch(&records[record->blocks[0]], 1);
+            ICP_PREFETCH(&records[record->blocks[0]]);
         }
         node = child;
         child = record->children;
@@ -172,7 +173,7 @@ uint32_t icp_tree_add(icp_tree *tree, uint32_t scope, uint32_t parent, const icp
 
 static inline void prefetch_node(const icp_tree *tree, uint32_t node)
 {
-    if (node != ICP_NODE_NONE) __builtin_prefetch(icp_tree_node(tree, node), 1);
+    if (node != ICP_NODE_NONE) ICP_PREFETCH(icp_tree_node(tree, node));
 }
 
 void icp_tree_prefetch(const icp_tree *tree, uint32_t node)
