@@ -3,8 +3,7 @@
  * This is where the pool and the tree meet: a block that stands for a node never changes on one side only.
  *
  *  - Dropped: the last reference goes. Where duplicates are held, the one made first takes the node over, so a node
- *  that
- *    a running request's path goes through is always held by that request.
+ *    that a running request's path goes through is always held by that request.
  *  - Evicted: the queue's head is findable. In a full group its node is a leaf (policy.h says why) and goes, with its
  *    blocks of other groups. In a window or state group only that block goes; a node left with neither blocks nor
  *    children goes too, and so may its parents.
@@ -90,7 +89,8 @@ static void block_evict(icp_cache *cache, uint32_t group, uint32_t block)
 }
 
 /* Evicting touches records all over memory, so what the next two victims need is asked for now: the second one's node,
- * and what lies round the first one's in the tree. (A third step, farther ahead, was tried: it cost more than it gave.) */
+ * and what lies round the first one's in the tree. (A third step, farther ahead, was tried: it cost more than it
+ * gave.) */
 static void prefetch_victims(const icp_cache *cache, const icp_pool *pool, uint32_t victim)
 {
     uint32_t first = pool->blocks[victim].next;

@@ -11,15 +11,13 @@
  *
  * Three ways lead to a child:
  *  - An only child is found through its parent and compared: no hash is computed on the way along a trunk, and most
- *  nodes
- *    of a chat are only children. A node also remembers one that lies some steps ahead, so that its cache lines are on
- *    their way while the nodes between are compared.
+ *    nodes of a chat are only children. A node also remembers one that lies some steps ahead, so that its cache lines
+ *    are on their way while the nodes between are compared.
  *  - Where there are siblings, a hash of the whole prefix finds the candidate (index.c), which is then compared.
  *  - The siblings of a node are kept in lexical order (order.c), which gives the one that shares most tokens with a
- *  text,
- *    however many there are.
+ *    text, however many there are.
  *
- * Node records and tokens lie in arrays and are known by their index, so that nothing moves. */
+ * Node records and their tokens lie side by side in one array and are known by their index, so that nothing moves. */
 #ifndef ICP_CACHE_TREE_H
 #define ICP_CACHE_TREE_H
 
@@ -50,7 +48,7 @@ typedef struct icp_node {
 
 #define ICP_NODE_IS_INDEXED 1u
 
-/* How far ahead a node points. Eight compares take about as long as one trip to memory. */
+/* How far ahead a node points: a dozen compares take about as long as a trip to memory. Measured: 8 to 24 do alike. */
 #define ICP_NODE_AHEAD 12u
 
 typedef struct icp_tree {
