@@ -281,6 +281,7 @@ static void blocks_above_the_guarantee_may_be_evicted(void **state)
     icp_scope bob = world_tenant(cache, "bob");
     DO(cache, icp_scope_quota(cache, alice, 2, 0));
     world_cache_text(cache, alice, "aaaabbbbccccdddd");
+    DO(cache, icp_cache_tick(cache, 1)); /* between the queues of scopes, the older tick goes first */
     flood(cache, bob, 40);
     assert_int_equal(world_cached(cache, alice, "aaaabbbbccccdddde"), 8);
     assert_int_equal(scope_stats(cache, alice).block_count, 2);
