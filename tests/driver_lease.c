@@ -125,7 +125,7 @@ bool driver_extend(driver *self)
     uint32_t known = self->texts[slot].token_count;
     uint32_t target = reached(lease) + 1 + driver_draw(self, 2 * self->options.block_tokens);
     if (driver_chance(self, 16))
-        target = driver_draw(self, reached(lease) + 1);
+        target = driver_draw(self, (has_only_full(self) ? reached(lease) : lease->room) + 1);
     else if (driver_chance(self, 8))
         target = known;
     if (target > known && !(has_only_full(self) && driver_chance(self, 8))) target = known;
