@@ -1,6 +1,7 @@
 /* test_check.c - icp_cache_check sees what it claims to see: each kind of damage, done on purpose, is found.
  *
- * A check that always says OK would make every other test worthless, so here its memory is written to behind its back. */
+ * A check that always says OK would make every other test worthless, so here its memory is written to behind its back.
+ * */
 #include "cache/cache.h"
 #include "world.h"
 
@@ -10,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A cache with something of everything: shared, private, cached, duplicate, pinned and spare blocks, siblings, extras. */
+/* A cache with something of everything: shared, private, cached, duplicate, pinned and spare blocks, siblings, extras.
+ * */
 static icp_cache *full_world(void)
 {
     static const icp_group groups[2] = {{.kind = ICP_GROUP_FULL}, {.kind = ICP_GROUP_WINDOW, .window = 6}};

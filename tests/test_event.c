@@ -79,7 +79,7 @@ static void assert_told(listener *self, const char *expected)
     self->count = 0;
 }
 
-/* ---- One event after the other ------------------------------------------------------------------------------------ */
+/* ---- One event after the other ------------------------------------------------------------------------------- */
 
 static void a_published_text_is_told_block_by_block(void **state)
 {
@@ -263,7 +263,7 @@ static void groups_that_go_are_told_by_their_mask(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Names ------------------------------------------------------------------------------------------------------------- */
+/* ---- Names --------------------------------------------------------------------------------------------------- */
 
 static void names_in_events_are_those_of_the_chain(void **state)
 {
@@ -327,7 +327,7 @@ static void salts_are_never_told(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- A subscriber's set ------------------------------------------------------------------------------------------------- */
+/* ---- A subscriber's set -------------------------------------------------------------------------------------- */
 
 typedef struct known {
     uint32_t group_mask; /* 0: not known */

@@ -38,7 +38,7 @@ static icp_lease run_chunks(icp_cache *cache, const char *letters, const uint32_
     return lease;
 }
 
-/* ---- Windows -------------------------------------------------------------------------------------------------- */
+/* ---- Windows ------------------------------------------------------------------------------------------------- */
 
 static void a_window_needs_the_blocks_that_the_next_token_sees(void **state)
 {
@@ -188,7 +188,7 @@ static void truncate_past_what_a_window_gave_back_is_not_found(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- States ----------------------------------------------------------------------------------------------------- */
+/* ---- States -------------------------------------------------------------------------------------------------- */
 
 static void a_state_is_kept_for_the_end_of_each_chunk_alone(void **state)
 {
@@ -263,7 +263,7 @@ static void truncate_goes_back_to_a_state_that_is_held_only(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Full groups and pools ---------------------------------------------------------------------------------------- */
+/* ---- Full groups and pools ----------------------------------------------------------------------------------- */
 
 static void full_groups_that_share_a_pool_take_from_it_together(void **state)
 {
@@ -353,7 +353,7 @@ static void sixteen_groups_work_together(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Models without a full group -------------------------------------------------------------------------------------- */
+/* ---- Models without a full group ----------------------------------------------------------------------------- */
 
 static void a_model_of_windows_alone_holds_only_its_window(void **state)
 {

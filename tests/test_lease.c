@@ -65,7 +65,7 @@ static void assert_same_sight(const sight *before, const sight *after)
     assert_int_equal(before->info.block_count, after->info.block_count);
 }
 
-/* ---- Match ------------------------------------------------------------------------------------------------ */
+/* ---- Match --------------------------------------------------------------------------------------------------- */
 
 static void a_text_of_whole_blocks_leaves_its_last_block_to_compute(void **state)
 {
@@ -217,7 +217,7 @@ static void a_text_longer_than_a_lease_may_be_is_refused(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Extend, table, release ------------------------------------------------------------------------------- */
+/* ---- Extend, table, release ---------------------------------------------------------------------------------- */
 
 static void an_extend_that_finds_no_room_changes_nothing(void **state)
 {
@@ -302,7 +302,7 @@ static void released_blocks_stay_findable_until_their_turn_comes(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Handles and arguments -------------------------------------------------------------------------------- */
+/* ---- Handles and arguments ----------------------------------------------------------------------------------- */
 
 static void every_call_refuses(icp_cache *cache, icp_lease lease)
 {
@@ -436,7 +436,7 @@ static void time_never_goes_back(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Publish ------------------------------------------------------------------------------------------------ */
+/* ---- Publish ------------------------------------------------------------------------------------------------- */
 
 static void publish_reads_only_what_is_not_published_yet(void **state)
 {
@@ -551,7 +551,7 @@ static void the_last_block_of_a_fully_cached_prompt_is_adopted(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- A failed step ------------------------------------------------------------------------------------------ */
+/* ---- A failed step ------------------------------------------------------------------------------------------- */
 
 static void what_a_failed_step_published_can_no_longer_be_found(void **state)
 {
@@ -643,7 +643,7 @@ static void what_a_lease_found_is_not_taken_back(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Truncate -------------------------------------------------------------------------------------------------- */
+/* ---- Truncate ------------------------------------------------------------------------------------------------ */
 
 static void a_lease_truncated_inside_a_private_block_keeps_it(void **state)
 {
@@ -779,7 +779,7 @@ static void a_lease_truncated_inside_a_block_that_another_holds_gets_its_own(voi
     icp_cache_close(cache);
 }
 
-/* ---- Tails -------------------------------------------------------------------------------------------------- */
+/* ---- Tails --------------------------------------------------------------------------------------------------- */
 
 /* Three blocks: 0 and 1 are "aaaabbbb"; the lease shares 0, and two tokens of 1 go to 2. Nothing is left. */
 static icp_cache *open_tight(icp_lease *lease)

@@ -51,7 +51,7 @@ static icp_pin pin_text(icp_cache *cache, icp_scope scope, const char *letters, 
     return pin;
 }
 
-/* ---- Scopes ---------------------------------------------------------------------------------------------------- */
+/* ---- Scopes -------------------------------------------------------------------------------------------------- */
 
 static void each_of_the_four_texts_separates(void **state)
 {
@@ -251,7 +251,7 @@ static void the_arguments_of_scopes_are_checked(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Quotas ------------------------------------------------------------------------------------------------------- */
+/* ---- Quotas -------------------------------------------------------------------------------------------------- */
 
 static void a_flood_cannot_evict_what_another_is_guaranteed(void **state)
 {
@@ -285,6 +285,33 @@ static void blocks_above_the_guarantee_may_be_evicted(void **state)
     flood(cache, bob, 40);
     assert_int_equal(world_cached(cache, alice, "aaaabbbbccccdddde"), 8);
     assert_int_equal(scope_stats(cache, alice).block_count, 2);
+    icp_cache_close(cache);
+}
+
+/* Alice has five blocks of the full group and three of the window group, the last of her text. Bob's window moves on
+ * within the blocks that it has, so that he needs blocks of the full group alone. */
+/* Three nodes with their full blocks are guaranteed; a node that goes takes its window block along. */
+static void a_guarantee_of_nodes_is_kept_though_their_window_blocks_may_go_with_others(void **state)
+{
+    (void)state;
+    const icp_group groups[] = {{.kind = ICP_GROUP_FULL}, {.kind = ICP_GROUP_WINDOW, .window = 6, .block_count = 8}};
+    icp_cache_options options = world_options(12, 4);
+    options.groups = groups;
+    options.group_count = 2;
+    icp_cache *cache = world_open(&options);
+    icp_scope alice = world_tenant(cache, "alice");
+    icp_scope bob = world_tenant(cache, "bob");
+    DO(cache, icp_scope_quota(cache, alice, 3, 0));
+    icp_lease lease = world_run(cache, alice, "aaaabbbbcccc");
+    world_publish(cache, lease, "aaaabbbbccccdddd");
+    world_publish(cache, lease, "aaaabbbbccccddddeeee");
+    DO(cache, icp_lease_release(cache, lease));
+    DO(cache, icp_cache_tick(cache, 1));
+    lease = world_hold(cache, bob, 20);
+    assert_int_equal(scope_stats(cache, alice).block_count, 5 + 3);
+    for (uint32_t count = 21; icp_lease_extend(cache, lease, count) == ICP_OK; count++) world_check(cache);
+    assert_int_equal(scope_stats(cache, bob).lease_count, 1);
+    assert_int_equal(scope_stats(cache, alice).node_count, 3);
     icp_cache_close(cache);
 }
 
@@ -389,7 +416,7 @@ static void a_quota_ends_with_its_scope(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Pins ------------------------------------------------------------------------------------------------------------ */
+/* ---- Pins ---------------------------------------------------------------------------------------------------- */
 
 static void a_pinned_prefix_survives_a_flood_until_its_tick(void **state)
 {
@@ -476,7 +503,7 @@ static void a_pin_that_makes_no_sense_is_refused(void **state)
     icp_cache_close(cache);
 }
 
-/* ---- Clear ------------------------------------------------------------------------------------------------------------- */
+/* ---- Clear --------------------------------------------------------------------------------------------------- */
 
 static void a_cleared_scope_forgets_while_its_leases_keep_their_blocks(void **state)
 {
@@ -543,6 +570,7 @@ int main(void)
         cmocka_unit_test(the_arguments_of_scopes_are_checked),
         cmocka_unit_test(a_flood_cannot_evict_what_another_is_guaranteed),
         cmocka_unit_test(blocks_above_the_guarantee_may_be_evicted),
+        cmocka_unit_test(a_guarantee_of_nodes_is_kept_though_their_window_blocks_may_go_with_others),
         cmocka_unit_test(a_scope_at_its_maximum_evicts_its_own),
         cmocka_unit_test(quota_and_full_tell_who_is_in_the_way),
         cmocka_unit_test(truncate_answers_to_the_quota_too),

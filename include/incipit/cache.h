@@ -227,7 +227,8 @@ typedef struct icp_hit {
 } icp_hit;
 
 /* The longest usable cached prefix of a text, as a lease that holds its blocks against eviction. Release it in
- * the end, whatever became of the request. hit may be NULL.
+ * the end, whatever became of the request. hit may be NULL. (Past some dozens of siblings that cannot be copied from,
+ * since this very step published them or their window block is gone, the search for a tail gives up.)
  * BAD_ARGUMENT: an empty text, extras out of order. TOO_LONG, TOO_MANY_LEASES. STALE: the scope. */
 ICP_API ICP_MUST_USE icp_status icp_cache_match(icp_cache *cache, const icp_request *request, icp_lease *lease,
                                                 icp_hit *hit);
@@ -317,9 +318,10 @@ ICP_API ICP_MUST_USE icp_status icp_scope_open(icp_cache *cache, const icp_scope
 ICP_API ICP_MUST_USE icp_status icp_scope_close(icp_cache *cache, icp_scope scope);
 
 /* At least and at most so many blocks, in each pool, for a scope's cached and leased blocks together. Others cannot
- * evict a scope below min; it cannot grow past max, and evicts its own to stay there. max 0: no limit. The first
- * quota of a scope that holds blocks walks the free queue. It lasts as long as the scope is open or holds blocks.
- * BAD_ARGUMENT: min > max, or the sum of all min exceeds a pool. */
+ * evict a scope below min (a node that goes takes its window and state blocks with it, whatever is guaranteed in their
+ * pool: without it they are of no use); it cannot grow past max, and evicts its own to stay there. max 0: no limit.
+ * The first quota of a scope that holds blocks walks the free queue. It lasts as long as the scope is open or holds
+ * blocks. BAD_ARGUMENT: min > max, or the sum of all min exceeds a pool. */
 ICP_API ICP_MUST_USE icp_status icp_scope_quota(icp_cache *cache, icp_scope scope, uint32_t min, uint32_t max);
 
 /* Forgets what is cached under one scope, or all of it. Leases keep their blocks and publish nothing more. */
@@ -418,7 +420,7 @@ struct icp_event {
     uint64_t tick;
     icp_scope scope;
     uint32_t node;   /* known by this number from STORED to the REMOVED of its last group */
-    uint32_t parent; /* ICP_NODE_NONE: the block starts the text */
+    uint32_t parent; /* ICP_NODE_NONE: the block starts the text. Without FULL groups it may be a node without blocks */
     uint32_t position;
     uint32_t group_mask;
     const uint32_t *blocks; /* STORED: one per group, ICP_BLOCK_NONE where it has none */
@@ -449,7 +451,7 @@ typedef struct icp_cache_stats {
     uint64_t duplicate_count; /* published content that was there already */
     uint64_t evicted_count;   /* cached blocks reused for something else */
     uint64_t refused_count;   /* blocks not published for want of room in a table */
-    uint64_t full_count;      /* extends answered FULL or QUOTA */
+    uint64_t full_count;      /* extends and truncates answered FULL or QUOTA */
     /* Blocks by state now; the six add up to block_count. */
     uint64_t block_count;
     uint64_t block_count_spare;     /* free, nothing to find in it */

@@ -93,7 +93,8 @@ icp_status icp_cache_dump(const icp_cache *cache, icp_event_fn *fn, void *contex
         if (cache->tree.scopes.records[scope].node_count == 0) continue;
         uint32_t node = ICP_NODE_NONE;
         while ((node = tree_next(&cache->tree, scope, node)) != ICP_NODE_NONE) {
-            event_send(cache, fn, context, ICP_EVENT_STORED, node, icp_tree_node(&cache->tree, node)->group_mask);
+            uint32_t group_mask = icp_tree_node(&cache->tree, node)->group_mask;
+            if (group_mask != 0) event_send(cache, fn, context, ICP_EVENT_STORED, node, group_mask);
         }
     }
     if (sequence != NULL) *sequence = cache->event_sequence;

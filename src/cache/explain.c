@@ -56,6 +56,12 @@ static bool explain_evicted(const icp_cache *cache, uint32_t scope, const icp_te
     return true;
 }
 
+/* Reuse stops at whole blocks: tails are off, or cannot be. */
+static bool is_without_tails(const icp_cache *cache)
+{
+    return cache->tail_tokens_min == ICP_TAIL_OFF || cache->has_state;
+}
+
 /* The cached text that shares most with what follows the hit. */
 static bool explain_neighbour(const icp_cache *cache, uint32_t scope, const icp_text *text, const icp_reach *reach,
                               icp_explanation *out)
@@ -78,7 +84,7 @@ static bool explain_neighbour(const icp_cache *cache, uint32_t scope, const icp_
         out->why = ICP_WHY_EXTRA;
         return true;
     }
-    out->why = shared > 0 && cache->tail_tokens_min == ICP_TAIL_OFF ? ICP_WHY_SHORT : ICP_WHY_DIVERGES;
+    out->why = shared > 0 && is_without_tails(cache) ? ICP_WHY_SHORT : ICP_WHY_DIVERGES;
     for (uint32_t i = 0; i < ICP_EXPLAIN_TOKENS && shared + i < view.token_count; i++) {
         out->cached[i] = cached[i];
         out->asked[i] = view.tokens[shared + i];
@@ -94,8 +100,8 @@ static void explain_why(const icp_cache *cache, uint32_t scope, const icp_text *
     uint32_t limit = (uint32_t)((text->token_count - 1) / block_tokens);
     out->position = out->hit.cached_tokens;
     out->text_tokens = reach->text_depth * block_tokens;
-    if (out->hit.cached_tokens + 1 == text->token_count ||
-        (reach->depth == limit && limit > 0 && cache->tail_tokens_min == ICP_TAIL_OFF)) {
+    bool is_whole_hit = is_without_tails(cache) && reach->depth == limit && limit > 0;
+    if (is_whole_hit || out->hit.cached_tokens + 1 == text->token_count) {
         out->why = ICP_WHY_HIT;
     } else if (reach->text_depth > reach->depth) {
         out->why = ICP_WHY_GROUP;

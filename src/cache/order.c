@@ -113,40 +113,71 @@ void icp_order_remove(icp_tree *tree, uint32_t *top, uint32_t node)
     if (*link != ICP_NODE_NONE) icp_tree_node(tree, *link)->up = up;
 }
 
-static uint32_t order_first(const icp_tree *tree, uint32_t top)
+/* The outermost node below top on one side: the first in order, or the last. */
+static uint32_t order_end(const icp_tree *tree, uint32_t top, bool is_last)
 {
-    while (top != ICP_NODE_NONE && icp_tree_node(tree, top)->left != ICP_NODE_NONE)
-        top = icp_tree_node(tree, top)->left;
-    return top;
+    uint32_t node = top;
+    while (top != ICP_NODE_NONE) {
+        node = top;
+        top = is_last ? icp_tree_node(tree, node)->right : icp_tree_node(tree, node)->left;
+    }
+    return node;
+}
+
+/* The neighbour of a node in order, before or after it. */
+static uint32_t order_step(const icp_tree *tree, uint32_t node, bool is_back)
+{
+    const icp_node *record = icp_tree_node(tree, node);
+    uint32_t inner = is_back ? record->left : record->right;
+    if (inner != ICP_NODE_NONE) return order_end(tree, inner, is_back);
+    while (record->up != ICP_NODE_NONE) {
+        const icp_node *above = icp_tree_node(tree, record->up);
+        if ((is_back ? above->right : above->left) == node) return record->up;
+        node = record->up;
+        record = above;
+    }
+    return ICP_NODE_NONE;
 }
 
 uint32_t icp_order_next(const icp_tree *tree, uint32_t top, uint32_t node)
 {
-    if (node == ICP_NODE_NONE) return order_first(tree, top);
-    const icp_node *record = icp_tree_node(tree, node);
-    if (record->right != ICP_NODE_NONE) return order_first(tree, record->right);
-    while (record->up != ICP_NODE_NONE && icp_tree_node(tree, record->up)->right == node) {
-        node = record->up;
-        record = icp_tree_node(tree, node);
-    }
-    return record->up;
+    return node == ICP_NODE_NONE ? order_end(tree, top, false) : order_step(tree, node, false);
 }
 
+/* The first node from here on, in one direction, that will do. */
+static uint32_t order_find(const icp_tree *tree, uint32_t node, bool is_back, icp_order_filter *is_eligible,
+                           const void *context)
+{
+    for (uint32_t i = 0; i < ICP_ORDER_STEPS_MAX && node != ICP_NODE_NONE; i++) {
+        if (is_eligible == NULL || is_eligible(context, node)) return node;
+        node = order_step(tree, node, is_back);
+    }
+    return ICP_NODE_NONE;
+}
+
+/* What a text shares with its neighbours in order only shrinks with their distance. So on either side the first one
+ * that will do is the best of that side. */
 uint32_t icp_order_nearest(const icp_tree *tree, uint32_t top, const icp_view *view, icp_order_filter *is_eligible,
                            const void *context, uint32_t *shared)
 {
-    uint32_t best = ICP_NODE_NONE;
-    *shared = 0;
-    while (top != ICP_NODE_NONE) {
-        int order = 0;
-        uint32_t common = icp_order_compare(tree, view, top, &order);
-        if ((best == ICP_NODE_NONE || common > *shared) && (is_eligible == NULL || is_eligible(context, top))) {
-            best = top;
-            *shared = common;
-        }
-        if (order == 0) break;
-        const icp_node *record = icp_tree_node(tree, top);
-        top = order < 0 ? record->left : record->right;
+    uint32_t before = ICP_NODE_NONE;
+    uint32_t after = ICP_NODE_NONE;
+    for (int order = 1; top != ICP_NODE_NONE && order != 0;) {
+        icp_order_compare(tree, view, top, &order);
+        if (order > 0)
+            before = top;
+        else
+            after = top; /* an equal one is as good a start */
+        top = order < 0 ? icp_tree_node(tree, top)->left : icp_tree_node(tree, top)->right;
+        if (order == 0) before = order_step(tree, after, true);
     }
-    return best;
+    before = order_find(tree, before, true, is_eligible, context);
+    after = order_find(tree, after, false, is_eligible, context);
+
+    int order = 0;
+    uint32_t shared_before = before == ICP_NODE_NONE ? 0 : icp_order_compare(tree, view, before, &order);
+    uint32_t shared_after = after == ICP_NODE_NONE ? 0 : icp_order_compare(tree, view, after, &order);
+    bool is_before = before != ICP_NODE_NONE && (after == ICP_NODE_NONE || shared_before > shared_after);
+    *shared = is_before ? shared_before : shared_after;
+    return is_before ? before : after;
 }

@@ -67,7 +67,7 @@ icp_status icp_cache_pin(icp_cache *cache, const icp_request *request, uint64_t 
     if (cache->pins.free == UINT32_MAX) return ICP_TOO_MANY_PINS;
 
     icp_reach reach;
-    icp_match_reach(cache, scope, &request->text, 0, NULL, &reach);
+    icp_match_reach(cache, scope, &request->text, request->flags, NULL, &reach);
     if (reach.depth == 0) return ICP_NOT_FOUND;
     icp_pin_record *record = &cache->pins.records[cache->pins.free];
     uint32_t index = cache->pins.free;

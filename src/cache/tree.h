@@ -132,8 +132,10 @@ void icp_order_remove(icp_tree *tree, uint32_t *top, uint32_t node);
 /* The next node in order after this one, or the first (for ICP_NODE_NONE). */
 uint32_t icp_order_next(const icp_tree *tree, uint32_t top, uint32_t node);
 
-/* Of the nodes of an order that is_eligible (may be NULL) allows, one that shares most tokens with the view, and how
- * many. ICP_NODE_NONE: there is none. Looks at one path from the top: O(log siblings). Exact where all are allowed. */
+/* Of the nodes of an order that is_eligible (NULL: all) allows, one that shares most tokens with the view, and how
+ * many. ICP_NODE_NONE: there is none. O(log siblings), and at most ICP_ORDER_STEPS_MAX neighbours on either side that
+ * are not allowed are passed over. */
+#define ICP_ORDER_STEPS_MAX 64u
 typedef bool icp_order_filter(const void *context, uint32_t node);
 uint32_t icp_order_nearest(const icp_tree *tree, uint32_t top, const icp_view *view, icp_order_filter *is_eligible,
                            const void *context, uint32_t *shared);
