@@ -932,6 +932,26 @@ static void the_best_computed_tail_is_found_though_this_step_published_closer_on
     icp_cache_close(cache);
 }
 
+/* The pin holds one lease's blocks; when it ends, another's duplicates take over in the middle of the taking back. */
+static void a_step_taken_back_that_ends_a_pin_leaves_the_cache_sound(void **state)
+{
+    (void)state;
+    icp_cache_options options = world_options(16, 4);
+    icp_cache *cache = world_open(&options);
+    icp_lease first = world_run(cache, 0, "abcdefghi");
+    icp_lease second = world_match(cache, 0, "abcdefghijklm", ICP_NO_READ, NULL);
+    world_publish(cache, second, "abcdefghijklm");
+    world_text text;
+    icp_pin pin;
+    world_letters(&text, "abcdefghijklm");
+    DO(cache, icp_cache_pin(cache, &(icp_request){.text = text.text}, 9, &pin, NULL));
+    DO(cache, icp_lease_release(cache, first));
+    DO(cache, icp_lease_unpublish(cache, second, 0));
+    assert_int_equal(world_stats(cache).node_count, 0);
+    assert_int_equal(world_stats(cache).pin_count, 0);
+    icp_cache_close(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -972,6 +992,7 @@ int main(void)
         cmocka_unit_test(the_source_of_a_tail_is_let_go_in_a_later_tick),
         cmocka_unit_test(the_best_tail_is_found_among_thousands_of_children),
         cmocka_unit_test(the_best_computed_tail_is_found_though_this_step_published_closer_ones),
+        cmocka_unit_test(a_step_taken_back_that_ends_a_pin_leaves_the_cache_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,18 +58,18 @@ ICP_API const char *icp_version(void);
 /* ---- Statuses ------------------------------------------------------------------------------------------ */
 
 /* X(name, text). Numbers are stable: new ones are added at the end. */
-#define ICP_STATUS_LIST(X)                                                                                     \
-    X(OK, "ok")                                                                                                \
-    X(FULL, "the pool has no block to give: release a lease, or retry when one has ended")                     \
-    X(QUOTA, "the scope holds as many blocks as its quota allows")                                             \
-    X(TOO_MANY_LEASES, "lease_count_max leases are open: release one, or open the cache with more")            \
-    X(TOO_MANY_SCOPES, "scope_count_max scopes are open or hold blocks: close or clear one")                   \
-    X(TOO_MANY_PINS, "pin_count_max pins are set: unpin one, or open the cache with more")                     \
-    X(TOO_LONG, "the text is longer than lease_tokens_max")                                                    \
-    X(BAD_ARGUMENT, "an argument is NULL, out of range or inconsistent")                                       \
-    X(STALE, "this handle was released or closed before")                                                      \
-    X(NOT_FOUND, "the cache does not hold that")                                                               \
-    X(NO_MEMORY, "memory could not be had, or the memory handed in is too small")                              \
+#define ICP_STATUS_LIST(X)                                                                          \
+    X(OK, "ok")                                                                                     \
+    X(FULL, "the pool has no block to give: release a lease, or retry when one has ended")          \
+    X(QUOTA, "the scope holds as many blocks as its quota allows")                                  \
+    X(TOO_MANY_LEASES, "lease_count_max leases are open: release one, or open the cache with more") \
+    X(TOO_MANY_SCOPES, "scope_count_max scopes are open or hold blocks: close or clear one")        \
+    X(TOO_MANY_PINS, "pin_count_max pins are set: unpin one, or open the cache with more")          \
+    X(TOO_LONG, "the text is longer than lease_tokens_max")                                         \
+    X(BAD_ARGUMENT, "an argument is NULL, out of range or inconsistent")                            \
+    X(STALE, "this handle was released or closed before")                                           \
+    X(NOT_FOUND, "the cache does not hold that")                                                    \
+    X(NO_MEMORY, "memory could not be had, or the memory handed in is too small")                   \
     X(CORRUPT, "an invariant does not hold: a bug in this library or a stray write into its memory")
 
 typedef enum icp_status {
@@ -311,17 +311,18 @@ typedef struct icp_scope_key {
 } icp_scope_key;
 
 /* The scope of these four texts, made if need be; each open wants a close. Opening again what is still cached finds
- * it. BAD_ARGUMENT: the texts are too long. TOO_MANY_SCOPES. */
+ * it. Four empty texts are the default scope, 0, which needs no close. BAD_ARGUMENT: the texts are too long.
+ * TOO_MANY_SCOPES. */
 ICP_API ICP_MUST_USE icp_status icp_scope_open(icp_cache *cache, const icp_scope_key *key, icp_scope *scope);
 
 /* Leases may outlive it; what is cached stays cached. STALE. The default scope cannot be closed: BAD_ARGUMENT. */
 ICP_API ICP_MUST_USE icp_status icp_scope_close(icp_cache *cache, icp_scope scope);
 
 /* At least and at most so many blocks, in each pool, for a scope's cached and leased blocks together. Others cannot
- * evict a scope below min (a node that goes takes its window and state blocks with it, whatever is guaranteed in their
- * pool: without it they are of no use); it cannot grow past max, and evicts its own to stay there. max 0: no limit.
- * The first quota of a scope that holds blocks walks the free queue. It lasts as long as the scope is open or holds
- * blocks. BAD_ARGUMENT: min > max, or the sum of all min exceeds a pool. */
+ * evict a scope below min (by one node's blocks at most: a node that goes takes its blocks of all groups with it); it
+ * cannot grow past max, and evicts its own to stay there. max 0: no limit. The first quota of a scope that holds
+ * blocks walks the free queue. It lasts as long as the scope is open or holds blocks. BAD_ARGUMENT: min > max, or the
+ * sum of all min exceeds a pool. */
 ICP_API ICP_MUST_USE icp_status icp_scope_quota(icp_cache *cache, icp_scope scope, uint32_t min, uint32_t max);
 
 /* Forgets what is cached under one scope, or all of it. Leases keep their blocks and publish nothing more. */
@@ -517,10 +518,10 @@ typedef struct icp_block_info {
     icp_block_state state;
     uint32_t reference_count; /* leases and pins that hold it */
     uint32_t pin_count;
-    uint32_t node;        /* ICP_NODE_NONE: not findable */
-    uint32_t position;    /* of its first token, where it has a node */
-    icp_scope scope;      /* where it has a node */
-    uint64_t idle_ticks;  /* since the last use */
+    uint32_t node;       /* ICP_NODE_NONE: not findable */
+    uint32_t position;   /* of its first token, where it has a node */
+    icp_scope scope;     /* where it has a node */
+    uint64_t idle_ticks; /* since the last use */
 } icp_block_info;
 
 /* One block of the pool that a group draws on. BAD_ARGUMENT: no such group or block. */

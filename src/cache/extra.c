@@ -128,7 +128,7 @@ uint64_t icp_view_extra_hash(const icp_extra_table *table, const icp_view *view)
     uint64_t hash = 0;
     while (view_step(table, &rest, &item)) {
         uint64_t place = (uint64_t)(uint32_t)item.offset << 32 | item.length;
-        hash = icp_hash_bytes(hash ^ place, item.id, item.id_bytes);
+        hash = icp_hash_bytes(icp_hash_fold(hash ^ place ^ ICP_HASH_C, ICP_HASH_A), item.id, item.id_bytes);
     }
     return hash;
 }

@@ -145,6 +145,7 @@ static uint32_t first_needed(const icp_cache *cache, uint32_t group, uint32_t po
 static group_growth growth_of(const icp_cache *cache, const icp_lease_record *lease, uint32_t group, uint32_t count)
 {
     uint32_t position = lease->token_count + (is_tail_pending(lease) ? lease->tail_tokens : 0);
+    if (position > count) position = count;
     group_growth growth = {.keep_from = first_needed(cache, group, position),
                            .first = lease->block_count,
                            .end = blocks_for(cache, count)};

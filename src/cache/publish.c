@@ -197,6 +197,15 @@ static void conceal_own(icp_cache *cache, const icp_lease_record *lease, uint32_
     }
 }
 
+static void node_take_back(icp_cache *cache, uint32_t scope, uint32_t node)
+{
+    uint32_t parent = icp_tree_node(&cache->tree, node)->parent;
+    icp_pin_cut(cache, scope, node);
+    icp_lease_cut(cache, scope, node);
+    icp_evict_withdraw(cache, node);
+    icp_evict_hollow(cache, parent, false);
+}
+
 icp_status icp_lease_unpublish(icp_cache *cache, icp_lease lease, uint32_t token_count)
 {
     if (cache == NULL) return ICP_BAD_ARGUMENT;
@@ -209,11 +218,8 @@ icp_status icp_lease_unpublish(icp_cache *cache, icp_lease lease, uint32_t token
     for (uint32_t index = from; index < record->published; index++) {
         uint32_t node = path_node(cache, record, index);
         if (!is_ours(cache, record, index, node)) continue;
-        uint32_t parent = icp_tree_node(&cache->tree, node)->parent;
-        icp_pin_cut(cache, record->scope, node);
-        icp_lease_cut(cache, record->scope, node); /* this one too: it ends before index now */
-        icp_evict_withdraw(cache, node);
-        icp_evict_hollow(cache, parent, false);
+        node_take_back(cache, record->scope, node); /* the lease's path ends before it now */
+        index = from - 1;                           /* a pin that ended may have made duplicates further up ours */
     }
     for (uint32_t index = from; index < was_published; index++) conceal_own(cache, record, index);
     if (record->published > from) icp_lease_shorten(cache, record, from);
