@@ -50,7 +50,7 @@ typedef struct icp_node {
 
 /* How far ahead a node points: so many compares take about as long as a trip to memory. Measured, 8 to 24: slowly
  * better. */
-#define ICP_NODE_AHEAD 24u
+#define ICP_NODE_AHEAD 16u
 
 typedef struct icp_tree {
     uint8_t *nodes; /* [node_count_max] records of node_bytes: the node, its blocks, its tokens on their own line */
