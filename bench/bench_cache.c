@@ -22,6 +22,7 @@
 #define TURN_TOKENS 256u
 #define PROMPT_TOKENS_MAX 131072u
 #define BATCHES_MAX 4096u
+#define ROUNDS 3u
 
 typedef struct figure {
     const char *key;
@@ -87,6 +88,12 @@ static double median(double *values, size_t count)
 {
     qsort(values, count, sizeof(*values), by_value);
     return count == 0 ? 0 : values[count / 2];
+}
+
+static void keep_best(int index, double value)
+{
+    figure *f = &figures[index];
+    if (f->value == 0 || value < f->value) f->value = value;
 }
 
 static uint32_t mix(uint32_t x)
@@ -185,6 +192,17 @@ static double match_once(icp_cache *cache, uint32_t length)
     return spent / length;
 }
 
+/* The median over many conversations. */
+static double match_round(icp_cache *cache, uint32_t conversations, uint32_t length)
+{
+    uint32_t batches = 400 * 8192 / length + 60;
+    for (uint32_t i = 0; i < batches; i++) {
+        chat_prompt(mix(i) % conversations, length);
+        samples[i] = match_once(cache, length);
+    }
+    return median(samples, batches);
+}
+
 /* The slowest of three lengths. */
 static double bench_match(uint32_t block_count)
 {
@@ -193,12 +211,11 @@ static double bench_match(uint32_t block_count)
     for (size_t i = 0; i < 3; i++) {
         icp_cache *cache = open_cache(block_count, 4, PROMPT_TOKENS_MAX + BLOCK_TOKENS);
         uint32_t conversations = chat_fill(cache, block_count, lengths[i]);
-        uint32_t batches = 400 * 8192 / lengths[i] + 60;
-        for (uint32_t j = 0; j < batches; j++) {
-            chat_prompt(mix(j) % conversations, lengths[i]);
-            samples[j] = match_once(cache, lengths[i]);
+        double value = 0;
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            double taken = match_round(cache, conversations, lengths[i]);
+            if (round == 0 || taken < value) value = taken;
         }
-        double value = median(samples, batches);
         progress("");
         printf("  match, %9u blocks, %6u tokens, %6u conversations: %.3f ns/token\n", block_count, lengths[i],
                conversations, value);
@@ -276,8 +293,8 @@ static void bench_publish(void)
         samples[i] = (middle - start) / (length / BLOCK_TOKENS);
         release[i] = (end - middle) / (length / BLOCK_TOKENS);
     }
-    figures[PUBLISH_EVICT].value = median(samples, batches);
-    figures[RELEASE].value = median(release, batches);
+    keep_best(PUBLISH_EVICT, median(samples, batches));
+    keep_best(RELEASE, median(release, batches));
     icp_cache_close(cache);
 }
 
@@ -325,8 +342,8 @@ static void bench_decode(void)
     }
     double take = median(taken, taken_count);
     double fill = median(filled, filled_count);
-    figures[DECODE].value = median(samples, plain_count);
-    figures[DECODE_NEW].value = take > fill ? take : fill;
+    keep_best(DECODE, median(samples, plain_count));
+    keep_best(DECODE_NEW, take > fill ? take : fill);
     progress("");
     printf("  decode step that takes a block: %.1f ns; that fills one, which is published: %.1f ns\n", take, fill);
     icp_cache_close(cache);
@@ -352,7 +369,7 @@ static void bench_evict(void)
         samples[i] = (now_ns() - start) / 64;
         must(status, "extend");
     }
-    figures[EVICT_LEAF].value = median(samples, rounds);
+    keep_best(EVICT_LEAF, median(samples, rounds));
     icp_cache_close(cache);
 }
 
@@ -369,7 +386,7 @@ static void bench_name(void)
         samples[i] = (now_ns() - start) / 8192;
         must(status, "name");
     }
-    figures[NAME].value = median(samples, 200);
+    keep_best(NAME, median(samples, 200));
 }
 
 static double bytes_per_block(uint32_t block_count)
@@ -447,10 +464,12 @@ int main(int argc, char **argv)
     if (!is_quick) figures[MATCH_1M].value = bench_match(1000000);
     if (!is_quick) figures[MATCH_10M].value = bench_match(10000000);
     progress("publish, release, decode, evict, name");
-    bench_publish();
-    bench_decode();
-    bench_evict();
-    bench_name();
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        bench_publish();
+        bench_decode();
+        bench_evict();
+        bench_name();
+    }
     figures[BYTES].value = bytes_per_block(1000000);
     progress("");
     print_table();
