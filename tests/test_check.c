@@ -51,7 +51,7 @@ static uint32_t node_of(icp_cache *cache, const char *letters)
 
 static icp_block *block_of(icp_cache *cache, const char *letters)
 {
-    return &cache->pools[0].blocks[icp_tree_node(&cache->tree, node_of(cache, letters))->blocks[0]];
+    return &cache->pools[0].blocks[icp_tree_link(&cache->tree, node_of(cache, letters))->blocks[0]];
 }
 
 static icp_node *record_of(icp_cache *cache, const char *letters)
@@ -147,11 +147,11 @@ static void orphan_a_node(icp_cache *cache)
 static void swap_siblings(icp_cache *cache)
 {
     for (uint32_t i = 0; i < cache->tree.node_fresh; i++) {
-        icp_node *node = icp_tree_node(&cache->tree, i);
-        uint32_t left = node->left;
-        if (node->depth == ICP_NODE_NONE || (left & node->right) == ICP_NODE_NONE) continue;
-        node->left = node->right;
-        node->right = left;
+        icp_link *link = icp_tree_link(&cache->tree, i);
+        uint32_t left = link->left;
+        if (icp_tree_node(&cache->tree, i)->depth == ICP_NODE_NONE || (left & link->right) == ICP_NODE_NONE) continue;
+        link->left = link->right;
+        link->right = left;
         return;
     }
 }
@@ -165,7 +165,7 @@ static void lose_a_full_block(icp_cache *cache)
 }
 static void point_at_another_block(icp_cache *cache)
 {
-    record_of(cache, "aaaabbbbyyyy")->blocks[0] ^= 1;
+    icp_tree_link(&cache->tree, node_of(cache, "aaaabbbbyyyy"))->blocks[0] ^= 1;
 }
 static void lose_a_node(icp_cache *cache)
 {

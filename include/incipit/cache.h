@@ -227,7 +227,7 @@ typedef struct icp_hit {
 } icp_hit;
 
 /* The longest usable cached prefix of a text, as a lease that holds its blocks against eviction. Release it in
- * the end, whatever became of the request. hit may be NULL. (Past some dozens of siblings that cannot be copied from,
+ * the end, whatever became of the request. hit may be NULL. (Past sixteen siblings in a row that cannot be copied from,
  * since this very step published them or their window block is gone, the search for a tail gives up.)
  * BAD_ARGUMENT: an empty text, extras out of order. TOO_LONG, TOO_MANY_LEASES. STALE: the scope. */
 ICP_API ICP_MUST_USE icp_status icp_cache_match(icp_cache *cache, const icp_request *request, icp_lease *lease,

@@ -166,7 +166,7 @@ static bool check_quotas(const icp_pool *pool, icp_error *error)
 static bool check_node_block(const icp_cache *cache, uint32_t node, uint32_t group, icp_error *error)
 {
     const icp_node *record = icp_tree_node(&cache->tree, node);
-    uint32_t block = record->blocks[group];
+    uint32_t block = icp_tree_link(&cache->tree, node)->blocks[group];
     bool has_block = record->group_mask >> group & 1;
     CHECK(has_block == (block != ICP_BLOCK_NONE), "node %u: its mask and its blocks disagree", node);
     CHECK(has_block || cache->groups[group].kind != ICP_GROUP_FULL, "node %u has no block in full group %u", node,
@@ -181,7 +181,7 @@ static bool check_node_block(const icp_cache *cache, uint32_t node, uint32_t gro
           "node %u: block %u is charged to another scope", node, block);
     if (cache->groups[group].kind != ICP_GROUP_FULL || record->parent == ICP_NODE_NONE) return true;
     const icp_block *own = &pool->blocks[block];
-    const icp_block *above = &pool->blocks[icp_tree_node(&cache->tree, record->parent)->blocks[group]];
+    const icp_block *above = &pool->blocks[icp_tree_link(&cache->tree, record->parent)->blocks[group]];
     CHECK(own->reference_count == 0 || above->reference_count != 0, "node %u is held, its parent is not", node);
     CHECK(own->reference_count != 0 || above->reference_count != 0 || (int32_t)(above->used_tick - own->used_tick) >= 0,
           "node %u was used after its parent", node);
@@ -192,12 +192,14 @@ static bool check_node_block(const icp_cache *cache, uint32_t node, uint32_t gro
 static bool check_node_order(const icp_tree *tree, uint32_t node, icp_error *error)
 {
     const icp_node *record = icp_tree_node(tree, node);
+    const icp_link *link = icp_tree_link(tree, node);
     icp_view view = icp_tree_view(tree, node);
-    uint32_t sides[2] = {record->left, record->right};
+    uint32_t sides[2] = {link->left, link->right};
     for (int i = 0; i < 2; i++) {
         if (sides[i] == ICP_NODE_NONE) continue;
         const icp_node *below = icp_tree_node(tree, sides[i]);
-        CHECK(below->up == node && below->parent == record->parent && below->scope == record->scope,
+        CHECK(icp_tree_link(tree, sides[i])->up == node && below->parent == record->parent &&
+                  below->scope == record->scope,
               "node %u: a stranger among its siblings", node);
         CHECK(icp_hash_mix(sides[i]) < icp_hash_mix(node), "node %u: its sibling stands too high", node);
     }
@@ -206,7 +208,7 @@ static bool check_node_order(const icp_tree *tree, uint32_t node, icp_error *err
     int order = 0;
     if (next != ICP_NODE_NONE) icp_order_compare(tree, &view, next, &order);
     CHECK(next == ICP_NODE_NONE || order < 0, "node %u does not sort before its next sibling", node);
-    CHECK((record->up == ICP_NODE_NONE) == (top == node), "node %u: not below the top of its siblings", node);
+    CHECK((link->up == ICP_NODE_NONE) == (top == node), "node %u: not below the top of its siblings", node);
     return true;
 }
 
@@ -222,8 +224,9 @@ static bool check_node_links(const icp_tree *tree, uint32_t node, icp_error *err
     }
     CHECK(record->hash == icp_tree_hash(tree, record->scope, parent, &view), "node %u: its hash is wrong", node);
     CHECK(icp_tree_child(tree, record->scope, parent, &view) == node, "node %u cannot be found", node);
-    CHECK(record->group_mask != 0 || record->children != ICP_NODE_NONE, "node %u is hollow", node);
-    bool has_siblings = record->left != ICP_NODE_NONE || record->right != ICP_NODE_NONE || record->up != ICP_NODE_NONE;
+    const icp_link *link = icp_tree_link(tree, node);
+    CHECK(record->group_mask != 0 || link->children != ICP_NODE_NONE, "node %u is hollow", node);
+    bool has_siblings = (link->left & link->right & link->up) != ICP_NODE_NONE;
     CHECK(!has_siblings || record->flags & ICP_NODE_IS_INDEXED, "node %u has siblings and is not in the index", node);
     return check_node_order(tree, node, error);
 }
@@ -245,7 +248,7 @@ static bool check_nodes(const icp_cache *cache, icp_error *error)
         for (uint32_t group = 0; group < cache->group_count; group++) {
             if (!check_node_block(cache, node, group, error)) return false;
         }
-        for (uint32_t i = record->item; i != ICP_ITEM_NONE; i = tree->extras.items[i].next) items++;
+        for (uint32_t i = icp_tree_link(tree, node)->item; i != ICP_ITEM_NONE; i = tree->extras.items[i].next) items++;
     }
     CHECK(count == tree->node_count, "nodes: %u, counted %u", count, tree->node_count);
     CHECK(items == tree->extras.item_count, "extras: %u, counted %u", items, tree->extras.item_count);
@@ -272,7 +275,7 @@ static bool check_findable(const icp_cache *cache, icp_error *error)
             if (record->node == ICP_NODE_NONE) continue;
             const icp_node *node = icp_tree_node(&cache->tree, record->node);
             CHECK(node->depth != ICP_NODE_NONE, "block %u is of a node that is gone", block);
-            uint32_t primary = node->blocks[record->group];
+            uint32_t primary = icp_tree_link(&cache->tree, record->node)->blocks[record->group];
             bool is_duplicate = record->flags & ICP_BLOCK_IS_DUPLICATE;
             CHECK(is_duplicate ? primary != block : primary == block, "block %u: its node stands on %u", block,
                   primary);
@@ -345,7 +348,7 @@ static void check_pin_references(const icp_cache *cache, const icp_pin_record *p
         const icp_node *record = icp_tree_node(&cache->tree, node);
         for (uint32_t group = 0; group < cache->group_count; group++) {
             if (end - record->depth >= cache->groups[group].need) continue;
-            *references += weight(cache->groups[group].pool, record->blocks[group]);
+            *references += weight(cache->groups[group].pool, icp_tree_link(&cache->tree, node)->blocks[group]);
         }
     }
 }

@@ -17,7 +17,7 @@ icp_name icp_cache_name(const icp_cache *cache, uint32_t scope, uint32_t node)
 static size_t event_extras(const icp_tree *tree, uint32_t node, uint32_t position, icp_extra *extras)
 {
     size_t count = 0;
-    for (uint32_t item = icp_tree_node(tree, node)->item; item != ICP_ITEM_NONE; item = tree->extras.items[item].next) {
+    for (uint32_t item = icp_tree_link(tree, node)->item; item != ICP_ITEM_NONE; item = tree->extras.items[item].next) {
         const icp_item *record = &tree->extras.items[item];
         const icp_key *key = &tree->extras.keys[record->key];
         uint32_t start = (uint32_t)((int32_t)position + record->offset);
@@ -43,7 +43,7 @@ static void event_send(const icp_cache *cache, icp_event_fn *fn, void *context, 
                        .name = icp_cache_name(cache, record->scope, node),
                        .parent_name = icp_cache_name(cache, record->scope, record->parent)};
     if (kind == ICP_EVENT_STORED) {
-        event.blocks = record->blocks;
+        event.blocks = icp_tree_link(tree, node)->blocks;
         event.text = (icp_text){icp_tree_tokens(tree, node), tree->block_tokens, extras,
                                 event_extras(tree, node, event.position, extras)};
     }

@@ -16,23 +16,22 @@ void icp_evict_attach(icp_cache *cache, uint32_t node, uint32_t group, uint32_t 
 {
     icp_node *record = icp_tree_node(&cache->tree, node);
     icp_pool_publish(icp_cache_pool(cache, group), block, node, icp_cache_now(cache));
-    record->blocks[group] = block;
+    icp_tree_link(&cache->tree, node)->blocks[group] = block;
     record->group_mask |= (uint16_t)(1u << group);
     cache->stats.stored_count++;
     cache->tree.scopes.records[record->scope].stored_count++;
 }
 
-static void node_forget_block(icp_node *node, uint32_t group)
+static void node_forget_block(icp_cache *cache, uint32_t node, uint32_t group)
 {
-    node->blocks[group] = ICP_BLOCK_NONE;
-    node->group_mask &= (uint16_t) ~(1u << group);
+    icp_tree_link(&cache->tree, node)->blocks[group] = ICP_BLOCK_NONE;
+    icp_tree_node(&cache->tree, node)->group_mask &= (uint16_t) ~(1u << group);
 }
 
 void icp_evict_spoil(icp_cache *cache, uint32_t node, uint32_t group)
 {
-    icp_node *record = icp_tree_node(&cache->tree, node);
-    uint32_t block = record->blocks[group];
-    node_forget_block(record, group);
+    uint32_t block = icp_tree_link(&cache->tree, node)->blocks[group];
+    node_forget_block(cache, node, group);
     icp_pool_spoil(icp_cache_pool(cache, group), block);
 }
 
@@ -48,7 +47,7 @@ void icp_evict_hollow(icp_cache *cache, uint32_t node, bool is_evicted)
 {
     while (node != ICP_NODE_NONE) {
         const icp_node *record = icp_tree_node(&cache->tree, node);
-        if (record->group_mask != 0 || record->children != ICP_NODE_NONE) return;
+        if (record->group_mask != 0 || icp_tree_link(&cache->tree, node)->children != ICP_NODE_NONE) return;
         uint32_t parent = record->parent;
         if (is_evicted) icp_ghost_add(&cache->ghosts, record->hash, icp_cache_now(cache));
         node_remove(cache, node);
@@ -74,13 +73,13 @@ static void block_evict(icp_cache *cache, uint32_t group, uint32_t block)
     bool is_full = cache->groups[group].kind == ICP_GROUP_FULL;
     count_eviction(cache, &pool->blocks[block], holder->scope);
     icp_event_removed(cache, node, is_full ? holder->group_mask : 1u << group);
-    node_forget_block(holder, group);
+    node_forget_block(cache, node, group);
     icp_pool_unlist(pool, block);
     if (!is_full) {
         icp_evict_hollow(cache, node, true);
         return;
     }
-    ICP_ASSERT(holder->children == ICP_NODE_NONE);
+    ICP_ASSERT(icp_tree_link(&cache->tree, node)->children == ICP_NODE_NONE);
     icp_ghost_add(&cache->ghosts, holder->hash, icp_cache_now(cache));
     for (uint32_t other = 0; holder->group_mask != 0; other++) {
         if (holder->group_mask & 1u << other) icp_evict_spoil(cache, node, other);
@@ -102,6 +101,7 @@ static void prefetch_victims(const icp_cache *cache, const icp_pool *pool, uint3
     uint32_t second = pool->blocks[first].next;
     if (second == ICP_BLOCK_NONE || pool->blocks[second].node == ICP_NODE_NONE) return;
     ICP_PREFETCH(icp_tree_node(&cache->tree, pool->blocks[second].node));
+    ICP_PREFETCH(icp_tree_link(&cache->tree, pool->blocks[second].node));
 }
 
 uint32_t icp_evict_take(icp_cache *cache, uint32_t group, uint32_t scope)
@@ -133,7 +133,7 @@ static void block_hand_over(icp_cache *cache, uint32_t group, uint32_t block)
     uint32_t heir = icp_pool_heir(pool, block);
     if (heir == ICP_BLOCK_NONE) return;
     uint32_t node = record->node;
-    icp_tree_node(&cache->tree, node)->blocks[group] = heir;
+    icp_tree_link(&cache->tree, node)->blocks[group] = heir;
     icp_pool_inherit(pool, block, heir);
     icp_event_stored(cache, node, 1u << group);
 }
@@ -157,9 +157,9 @@ void icp_evict_drop(icp_cache *cache, uint32_t group, uint32_t block)
 /* All blocks of a node, and all their duplicates, stop being findable. */
 static void node_empty(icp_cache *cache, uint32_t node)
 {
-    icp_node *record = icp_tree_node(&cache->tree, node);
+    icp_link *link = icp_tree_link(&cache->tree, node);
     for (uint32_t group = 0; group < cache->group_count; group++) {
-        uint32_t block = record->blocks[group];
+        uint32_t block = link->blocks[group];
         if (block == ICP_BLOCK_NONE) continue;
         icp_pool *pool = icp_cache_pool(cache, group);
         if (pool->blocks[block].reference_count == 0) {
@@ -168,9 +168,9 @@ static void node_empty(icp_cache *cache, uint32_t node)
         }
         for (uint32_t heir; (heir = icp_pool_heir(pool, block)) != ICP_BLOCK_NONE;) icp_pool_conceal(pool, heir);
         icp_pool_conceal(pool, block);
-        record->blocks[group] = ICP_BLOCK_NONE;
+        link->blocks[group] = ICP_BLOCK_NONE;
     }
-    record->group_mask = 0;
+    icp_tree_node(&cache->tree, node)->group_mask = 0;
 }
 
 void icp_evict_withdraw(icp_cache *cache, uint32_t node)
@@ -178,8 +178,9 @@ void icp_evict_withdraw(icp_cache *cache, uint32_t node)
     uint32_t next = node;
     for (;;) {
         const icp_node *record = icp_tree_node(&cache->tree, next);
-        if (record->children != ICP_NODE_NONE) {
-            next = record->children;
+        uint32_t child = icp_tree_link(&cache->tree, next)->children;
+        if (child != ICP_NODE_NONE) {
+            next = child;
             continue;
         }
         uint32_t parent = record->parent;

@@ -49,9 +49,9 @@ static void reach_retreat(const icp_cache *cache, const icp_walk *walk, icp_reac
 static bool is_tail_source(const void *context, uint32_t node)
 {
     const icp_cache *cache = context;
-    const icp_node *record = icp_tree_node(&cache->tree, node);
+    const icp_link *link = icp_tree_link(&cache->tree, node);
     for (uint32_t group = 0; group < cache->group_count; group++) {
-        uint32_t block = record->blocks[group];
+        uint32_t block = link->blocks[group];
         if (block == ICP_BLOCK_NONE) return false;
         const icp_block *blocks = cache->pools[cache->groups[group].pool].blocks;
         if (blocks[block].stored_tick == icp_cache_now(cache)) return false;
@@ -101,9 +101,8 @@ static void lease_fill(icp_cache *cache, icp_lease_record *lease, uint32_t group
     if (group != 0 || plan->kind != ICP_GROUP_FULL) { /* otherwise the walk has filled it */
         uint32_t node = reach->node;
         for (uint32_t i = reach->depth; i-- > from;) {
-            const icp_node *record = icp_tree_node(&cache->tree, node);
-            row[i] = record->blocks[group];
-            node = record->parent;
+            row[i] = icp_tree_link(&cache->tree, node)->blocks[group];
+            node = icp_tree_node(&cache->tree, node)->parent;
         }
         for (uint32_t i = 0; i < from; i++) row[i] = ICP_BLOCK_NONE;
     }
@@ -117,7 +116,7 @@ static void lease_hold_tail(icp_cache *cache, icp_lease_record *lease, const icp
     lease->is_tail_placed = false;
     for (uint32_t group = 0; group < cache->group_count; group++) {
         uint32_t *source = &icp_lease_row(cache, lease, group)[cache->leases.row_count - 1];
-        *source = icp_tree_node(&cache->tree, reach->tail_node)->blocks[group];
+        *source = icp_tree_link(&cache->tree, reach->tail_node)->blocks[group];
         icp_pool_acquire(icp_cache_pool(cache, group), source, 1, icp_cache_now(cache));
     }
 }

@@ -30,7 +30,7 @@ uint32_t icp_order_compare(const icp_tree *tree, const icp_view *view, uint32_t 
     uint32_t shared = tokens_shared(view->tokens, tokens, view->token_count);
     *order = 0;
     if (shared < view->token_count) *order = view->tokens[shared] < tokens[shared] ? -1 : 1;
-    if (icp_tree_node(tree, node)->item == ICP_ITEM_NONE && !icp_view_has_extras(view)) return shared;
+    if (icp_tree_link(tree, node)->item == ICP_ITEM_NONE && !icp_view_has_extras(view)) return shared;
     icp_view other = icp_tree_view(tree, node);
     return icp_view_extra_difference(&tree->extras, view, &other, shared, order);
 }
@@ -43,13 +43,13 @@ static bool is_higher(uint32_t a, uint32_t b)
 /* Splits the tree below top by the view into what sorts before it and what sorts after it, and hangs both on node. */
 static void order_split(icp_tree *tree, uint32_t top, const icp_view *view, uint32_t node)
 {
-    icp_node *record = icp_tree_node(tree, node);
+    icp_link *record = icp_tree_link(tree, node);
     uint32_t *before = &record->left;
     uint32_t *after = &record->right;
     uint32_t before_up = node;
     uint32_t after_up = node;
     while (top != ICP_NODE_NONE) {
-        icp_node *next = icp_tree_node(tree, top);
+        icp_link *next = icp_tree_link(tree, top);
         int order = 0;
         icp_order_compare(tree, view, top, &order);
         if (order > 0) {
@@ -78,28 +78,28 @@ void icp_order_insert(icp_tree *tree, uint32_t *top, uint32_t node)
         int order = 0;
         icp_order_compare(tree, &view, *link, &order);
         up = *link;
-        link = order < 0 ? &icp_tree_node(tree, up)->left : &icp_tree_node(tree, up)->right;
+        link = order < 0 ? &icp_tree_link(tree, up)->left : &icp_tree_link(tree, up)->right;
     }
     order_split(tree, *link, &view, node);
-    icp_tree_node(tree, node)->up = up;
+    icp_tree_link(tree, node)->up = up;
     *link = node;
 }
 
 void icp_order_remove(icp_tree *tree, uint32_t *top, uint32_t node)
 {
-    icp_node *record = icp_tree_node(tree, node);
+    icp_link *record = icp_tree_link(tree, node);
     uint32_t before = record->left;
     uint32_t after = record->right;
     uint32_t up = record->up;
     uint32_t *link = top;
     if (up != ICP_NODE_NONE) {
-        icp_node *above = icp_tree_node(tree, up);
+        icp_link *above = icp_tree_link(tree, up);
         link = above->left == node ? &above->left : &above->right;
     }
     while (before != ICP_NODE_NONE && after != ICP_NODE_NONE) {
         bool is_before = is_higher(before, after);
         uint32_t next = is_before ? before : after;
-        icp_node *taken = icp_tree_node(tree, next);
+        icp_link *taken = icp_tree_link(tree, next);
         *link = next;
         taken->up = up;
         up = next;
@@ -110,7 +110,7 @@ void icp_order_remove(icp_tree *tree, uint32_t *top, uint32_t node)
             after = taken->left;
     }
     *link = before != ICP_NODE_NONE ? before : after;
-    if (*link != ICP_NODE_NONE) icp_tree_node(tree, *link)->up = up;
+    if (*link != ICP_NODE_NONE) icp_tree_link(tree, *link)->up = up;
 }
 
 /* The outermost node below top on one side: the first in order, or the last. */
@@ -119,7 +119,7 @@ static uint32_t order_end(const icp_tree *tree, uint32_t top, bool is_last)
     uint32_t node = top;
     while (top != ICP_NODE_NONE) {
         node = top;
-        top = is_last ? icp_tree_node(tree, node)->right : icp_tree_node(tree, node)->left;
+        top = is_last ? icp_tree_link(tree, node)->right : icp_tree_link(tree, node)->left;
     }
     return node;
 }
@@ -127,11 +127,11 @@ static uint32_t order_end(const icp_tree *tree, uint32_t top, bool is_last)
 /* The neighbour of a node in order, before or after it. */
 static uint32_t order_step(const icp_tree *tree, uint32_t node, bool is_back)
 {
-    const icp_node *record = icp_tree_node(tree, node);
+    const icp_link *record = icp_tree_link(tree, node);
     uint32_t inner = is_back ? record->left : record->right;
     if (inner != ICP_NODE_NONE) return order_end(tree, inner, is_back);
     while (record->up != ICP_NODE_NONE) {
-        const icp_node *above = icp_tree_node(tree, record->up);
+        const icp_link *above = icp_tree_link(tree, record->up);
         if ((is_back ? above->right : above->left) == node) return record->up;
         node = record->up;
         record = above;
@@ -168,7 +168,7 @@ uint32_t icp_order_nearest(const icp_tree *tree, uint32_t top, const icp_view *v
             before = top;
         else
             after = top; /* an equal one is as good a start */
-        top = order < 0 ? icp_tree_node(tree, top)->left : icp_tree_node(tree, top)->right;
+        top = order < 0 ? icp_tree_link(tree, top)->left : icp_tree_link(tree, top)->right;
         if (order == 0) before = order_step(tree, after, true);
     }
     before = order_find(tree, before, true, is_eligible, context);

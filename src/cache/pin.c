@@ -38,7 +38,8 @@ static void pin_each(icp_cache *cache, uint32_t node, void (*act)(icp_cache *, u
         uint32_t parent = record->parent;
         uint32_t distance = end - record->depth;
         for (uint32_t group = 0; group < cache->group_count; group++) {
-            if (distance < cache->groups[group].need) act(cache, group, record->blocks[group]);
+            uint32_t block = icp_tree_link(&cache->tree, node)->blocks[group];
+            if (distance < cache->groups[group].need) act(cache, group, block);
         }
         if (!cache->has_full && distance + 1 >= cache->need_max) return;
         node = parent;

@@ -22,7 +22,7 @@ static void publish_duplicate(icp_cache *cache, icp_lease_record *lease, uint32_
 {
     icp_pool *pool = icp_cache_pool(cache, group);
     uint32_t *entry = &icp_lease_row(cache, lease, group)[index];
-    uint32_t primary = icp_tree_node(&cache->tree, node)->blocks[group];
+    uint32_t primary = icp_tree_link(&cache->tree, node)->blocks[group];
     uint32_t own = *entry;
     cache->stats.duplicate_count++;
     if (cache->duplicates == ICP_DUPLICATES_ADOPT) {
@@ -45,7 +45,7 @@ static void publish_blocks(icp_cache *cache, icp_lease_record *lease, uint32_t i
     for (uint32_t group = 0; group < cache->group_count; group++) {
         uint32_t own = own_block(cache, lease, group, index);
         if (own == ICP_BLOCK_NONE) continue;
-        uint32_t primary = icp_tree_node(&cache->tree, node)->blocks[group];
+        uint32_t primary = icp_tree_link(&cache->tree, node)->blocks[group];
         if (primary == own) continue;
         if (primary == ICP_BLOCK_NONE) {
             icp_evict_attach(cache, node, group, own);
@@ -127,7 +127,7 @@ static void publish_ahead(icp_cache *cache, const icp_lease_record *lease, uint3
 {
     if (lease->published < ICP_NODE_AHEAD || cache->groups[0].kind != ICP_GROUP_FULL) return;
     uint32_t block = icp_lease_row(cache, lease, 0)[lease->published - ICP_NODE_AHEAD];
-    icp_tree_node(&cache->tree, cache->pools[0].blocks[block].node)->ahead = node;
+    icp_tree_link(&cache->tree, cache->pools[0].blocks[block].node)->ahead = node;
 }
 
 static void lease_publish(icp_cache *cache, icp_lease_record *lease, const icp_text *text, uint32_t end)
@@ -182,7 +182,7 @@ static bool is_ours(const icp_cache *cache, const icp_lease_record *lease, uint3
 {
     for (uint32_t group = 0; group < cache->group_count; group++) {
         uint32_t block = icp_lease_row(cache, lease, group)[index];
-        if (block != ICP_BLOCK_NONE && icp_tree_node(&cache->tree, node)->blocks[group] == block) return true;
+        if (block != ICP_BLOCK_NONE && icp_tree_link(&cache->tree, node)->blocks[group] == block) return true;
     }
     return false;
 }

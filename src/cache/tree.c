@@ -11,11 +11,12 @@
 
 void icp_tree_carve(icp_tree *tree, icp_arena *arena)
 {
-    const size_t line = ICP_ARENA_ALIGN;
-    tree->tokens_offset = (sizeof(icp_node) + tree->group_count * sizeof(uint32_t) + line - 1) & ~(line - 1);
-    tree->node_bytes = (tree->tokens_offset + tree->block_tokens * sizeof(uint32_t) + line - 1) & ~(line - 1);
+    const size_t half_line = ICP_ARENA_ALIGN / 2;
+    tree->link_bytes = (sizeof(icp_link) + tree->group_count * sizeof(uint32_t) + half_line - 1) & ~(half_line - 1);
     tree->bucket_count = icp_index_bucket_count(tree->node_count_max);
-    tree->nodes = icp_arena_take(arena, tree->node_count_max, tree->node_bytes);
+    tree->links = icp_arena_take(arena, tree->node_count_max, tree->link_bytes);
+    tree->tokens = icp_arena_take(arena, tree->node_count_max, tree->block_tokens * sizeof(uint32_t));
+    tree->nodes = icp_arena_take(arena, tree->node_count_max, sizeof(icp_node));
     tree->buckets = icp_arena_take(arena, tree->bucket_count, sizeof(uint32_t));
     icp_extra_carve(&tree->extras, arena);
     icp_scope_carve(&tree->scopes, arena);
@@ -34,7 +35,7 @@ icp_view icp_tree_view(const icp_tree *tree, uint32_t node)
 {
     return (icp_view){.tokens = icp_tree_tokens(tree, node),
                       .token_count = tree->block_tokens,
-                      .item = icp_tree_node(tree, node)->item};
+                      .item = icp_tree_link(tree, node)->item};
 }
 
 /* ---- Finding -------------------------------------------------------------------------------------------- */
@@ -75,20 +76,20 @@ static inline bool tokens_equal(const uint32_t *a, const uint32_t *b, uint32_t c
 }
 
 /* ICP_NODE_NONE is all ones, so that one compare tells whether all links are none. */
-static inline bool is_only_child(const icp_node *node)
+static inline bool is_only_child(const icp_link *link)
 {
-    return (node->left & node->right & node->up) == ICP_NODE_NONE;
+    return (link->left & link->right & link->up) == ICP_NODE_NONE;
 }
 
 uint32_t icp_tree_child(const icp_tree *tree, uint32_t scope, uint32_t parent, const icp_view *view)
 {
     uint32_t child = *icp_tree_children(tree, scope, parent);
     if (child == ICP_NODE_NONE) return ICP_NODE_NONE;
-    const icp_node *record = icp_tree_node(tree, child);
-    if (!is_only_child(record)) {
+    const icp_link *link = icp_tree_link(tree, child);
+    if (!is_only_child(link)) {
         return icp_index_find(tree, scope, parent, icp_tree_hash(tree, scope, parent, view), view);
     }
-    if (record->item == ICP_ITEM_NONE && view->extra_count == 0) {
+    if (link->item == ICP_ITEM_NONE && view->extra_count == 0) {
         return tokens_equal(view->tokens, icp_tree_tokens(tree, child), tree->block_tokens) ? child : ICP_NODE_NONE;
     }
     int order = 0;
@@ -96,7 +97,7 @@ uint32_t icp_tree_child(const icp_tree *tree, uint32_t scope, uint32_t parent, c
 }
 
 /* The step along a trunk: an only child, without extras, and the same tokens. */
-static inline bool is_trunk_step(const icp_tree *tree, const icp_node *child, const uint32_t *own,
+static inline bool is_trunk_step(const icp_tree *tree, const icp_link *child, const uint32_t *own,
                                  const uint32_t *tokens)
 {
     return (child->left & child->right & child->up & child->item) == ICP_NODE_NONE &&
@@ -113,22 +114,22 @@ void icp_tree_walk(const icp_tree *tree, uint32_t scope, const icp_text *text, u
     uint32_t depth = 0;
     uint32_t child = *icp_tree_children(tree, scope, node);
     for (; depth < limit && child != ICP_NODE_NONE; depth++) {
-        const icp_node *record = icp_tree_node(tree, child);
+        const icp_link *link = icp_tree_link(tree, child);
         const uint32_t *tokens = text->tokens + (size_t)depth * block_tokens;
-        ICP_PREFETCH(icp_tree_node(tree, record->ahead));
-        ICP_PREFETCH(icp_tree_tokens(tree, record->ahead));
-        if (has_extras || !is_trunk_step(tree, record, icp_tree_tokens(tree, child), tokens)) {
+        ICP_PREFETCH(icp_tree_link(tree, link->ahead));
+        ICP_PREFETCH(icp_tree_tokens(tree, link->ahead));
+        if (has_extras || !is_trunk_step(tree, link, icp_tree_tokens(tree, child), tokens)) {
             icp_view view = icp_view_at(text, depth * block_tokens, block_tokens);
             child = icp_tree_child(tree, scope, node, &view);
             if (child == ICP_NODE_NONE) break;
-            record = icp_tree_node(tree, child);
+            link = icp_tree_link(tree, child);
         }
         if (blocks != NULL) {
-            blocks[depth] = record->blocks[0];
-            ICP_PREFETCH(&records[record->blocks[0]]);
+            blocks[depth] = link->blocks[0];
+            ICP_PREFETCH(&records[link->blocks[0]]);
         }
         node = child;
-        child = record->children;
+        child = link->children;
     }
     walk->node = node;
     walk->depth = depth;
@@ -148,15 +149,16 @@ uint32_t icp_tree_add(icp_tree *tree, uint32_t scope, uint32_t parent, const icp
     ICP_ASSERT(node < tree->node_count_max);
 
     icp_node *record = icp_tree_node(tree, node);
+    icp_link *link = icp_tree_link(tree, node);
+    link->children = link->left = link->right = link->up = ICP_NODE_NONE;
+    link->ahead = node;
+    link->item = item;
     record->hash = hash;
     record->parent = parent;
-    record->children = record->left = record->right = record->up = record->bucket_next = ICP_NODE_NONE;
-    record->ahead = node;
     record->scope = scope;
-    record->item = item;
     record->depth = parent == ICP_NODE_NONE ? 0 : icp_tree_node(tree, parent)->depth + 1;
     record->flags = record->group_mask = 0;
-    for (uint32_t group = 0; group < tree->group_count; group++) record->blocks[group] = ICP_BLOCK_NONE;
+    for (uint32_t group = 0; group < tree->group_count; group++) link->blocks[group] = ICP_BLOCK_NONE;
     memcpy(icp_tree_tokens(tree, node), view->tokens, tree->block_tokens * sizeof(uint32_t));
 
     if (*top == ICP_NODE_NONE) {
@@ -171,33 +173,32 @@ uint32_t icp_tree_add(icp_tree *tree, uint32_t scope, uint32_t parent, const icp
     return node;
 }
 
-static inline void prefetch_node(const icp_tree *tree, uint32_t node)
+static inline void prefetch_link(const icp_tree *tree, uint32_t node)
 {
-    if (node != ICP_NODE_NONE) ICP_PREFETCH(icp_tree_node(tree, node));
+    if (node != ICP_NODE_NONE) ICP_PREFETCH(icp_tree_link(tree, node));
 }
 
 void icp_tree_prefetch(const icp_tree *tree, uint32_t node)
 {
-    const icp_node *record = icp_tree_node(tree, node);
-    prefetch_node(tree, record->parent);
-    if (is_only_child(record)) return;
-    prefetch_node(tree, record->up);
-    prefetch_node(tree, record->left);
-    prefetch_node(tree, record->right);
+    const icp_link *link = icp_tree_link(tree, node);
+    prefetch_link(tree, icp_tree_node(tree, node)->parent);
+    if (is_only_child(link)) return;
+    prefetch_link(tree, link->up);
+    prefetch_link(tree, link->left);
+    prefetch_link(tree, link->right);
     icp_index_prefetch(tree, node);
 }
 
 void icp_tree_remove(icp_tree *tree, uint32_t node)
 {
     icp_node *record = icp_tree_node(tree, node);
-    ICP_ASSERT(record->children == ICP_NODE_NONE && record->group_mask == 0);
+    const icp_link *link = icp_tree_link(tree, node);
+    ICP_ASSERT(link->children == ICP_NODE_NONE && record->group_mask == 0);
     uint32_t *top = icp_tree_children(tree, record->scope, record->parent);
-    if (*top == node && is_only_child(record))
-        *top = ICP_NODE_NONE;
-    else
-        icp_order_remove(tree, top, node);
+    if (*top == node && is_only_child(link)) *top = ICP_NODE_NONE;
+    else icp_order_remove(tree, top, node);
     if (record->flags & ICP_NODE_IS_INDEXED) icp_index_remove(tree, node);
-    if (record->item != ICP_ITEM_NONE) icp_extra_detach(&tree->extras, record->item);
+    if (link->item != ICP_ITEM_NONE) icp_extra_detach(&tree->extras, link->item);
     tree->scopes.records[record->scope].node_count--;
     tree->node_count--;
     record->depth = ICP_NODE_NONE;

@@ -17,7 +17,9 @@
  *  - The siblings of a node are kept in lexical order (order.c), which gives the one that shares most tokens with a
  *    text, however many there are.
  *
- * Node records and their tokens lie side by side in one array and are known by their index, so that nothing moves. */
+ * Nodes are known by their index into three arrays, so that nothing moves: their links, which a walk follows, their
+ * tokens, which it compares, and the rest, which it leaves alone. (Links and tokens side by side in one record were
+ * tried: as fast from memory, slower from the shared cache, and a third slower to evict among many siblings.) */
 #ifndef ICP_CACHE_TREE_H
 #define ICP_CACHE_TREE_H
 
@@ -29,22 +31,30 @@
 
 #include <stdbool.h>
 
-typedef struct icp_node {
-    uint64_t hash;     /* of the scope and all tokens and extras up to the end of this node */
-    uint32_t parent;   /* ICP_NODE_NONE: it starts a text. Of a free node: the next free one */
+/* What a walk reads of a node, apart from its tokens: half a cache line. ICP_NODE_NONE where there is none. */
+typedef struct icp_link {
     uint32_t children; /* the top of the order of its children */
     uint32_t left;     /* its place in the order of its siblings */
     uint32_t right;
     uint32_t up;
-    uint32_t ahead; /* a descendant that was there once: a hint, to fetch early */
+    uint32_t ahead;    /* a descendant that was there once: a hint, to fetch early */
+    uint32_t item;     /* the first of its extras */
+    uint32_t blocks[]; /* [group_count] */
+} icp_link;
+
+/* The rest. */
+typedef struct icp_node {
+    uint64_t hash;   /* of the scope and all tokens and extras up to the end of this node */
+    uint32_t parent; /* ICP_NODE_NONE: it starts a text. Of a free node: the next free one */
     uint32_t scope;
-    uint32_t bucket_next; /* in its chain of the index */
-    uint32_t item;        /* the first of its extras */
+    uint32_t bucket_next; /* its chain of the index */
+    uint32_t bucket_prev;
     uint32_t depth;       /* nodes before it on its path; ICP_NODE_NONE: the record is free */
     uint16_t flags;
     uint16_t group_mask; /* groups in which it has a block */
-    uint32_t blocks[];   /* [group_count] */
 } icp_node;
+
+_Static_assert(sizeof(icp_link) == 24 && sizeof(icp_node) == 32, "two of each share a cache line");
 
 #define ICP_NODE_IS_INDEXED 1u
 
@@ -53,9 +63,10 @@ typedef struct icp_node {
 #define ICP_NODE_AHEAD 16u
 
 typedef struct icp_tree {
-    uint8_t *nodes; /* [node_count_max] records of node_bytes: the node, its blocks, its tokens on their own line */
-    size_t node_bytes;
-    size_t tokens_offset;
+    icp_node *nodes;  /* [node_count_max] */
+    uint8_t *links;   /* [node_count_max] of link_bytes each */
+    uint32_t *tokens; /* [node_count_max][block_tokens] */
+    size_t link_bytes;
     uint32_t *buckets; /* [bucket_count]: see index.c */
     uint32_t bucket_count;
     uint64_t hash_mask; /* the bits of a hash that the index looks at */
@@ -75,12 +86,17 @@ void icp_tree_start(icp_tree *tree);
 
 static inline icp_node *icp_tree_node(const icp_tree *tree, uint32_t node)
 {
-    return (icp_node *)(void *)(tree->nodes + node * tree->node_bytes);
+    return &tree->nodes[node];
+}
+
+static inline icp_link *icp_tree_link(const icp_tree *tree, uint32_t node)
+{
+    return (icp_link *)(void *)(tree->links + node * tree->link_bytes);
 }
 
 static inline uint32_t *icp_tree_tokens(const icp_tree *tree, uint32_t node)
 {
-    return (uint32_t *)(void *)(tree->nodes + node * tree->node_bytes + tree->tokens_offset);
+    return tree->tokens + (size_t)node * tree->block_tokens;
 }
 
 icp_view icp_tree_view(const icp_tree *tree, uint32_t node);
@@ -88,7 +104,7 @@ icp_view icp_tree_view(const icp_tree *tree, uint32_t node);
 /* Where the children of a node begin; of the scope itself for ICP_NODE_NONE. */
 static inline uint32_t *icp_tree_children(const icp_tree *tree, uint32_t scope, uint32_t node)
 {
-    return node == ICP_NODE_NONE ? &tree->scopes.records[scope].children : &icp_tree_node(tree, node)->children;
+    return node == ICP_NODE_NONE ? &tree->scopes.records[scope].children : &icp_tree_link(tree, node)->children;
 }
 
 /* The hash of a view as a child of a node, or of the scope itself. */
@@ -136,7 +152,7 @@ uint32_t icp_order_next(const icp_tree *tree, uint32_t top, uint32_t node);
 /* Of the nodes of an order that is_eligible (NULL: all) allows, one that shares most tokens with the view, and how
  * many. ICP_NODE_NONE: there is none. O(log siblings), and at most ICP_ORDER_STEPS_MAX neighbours on either side that
  * are not allowed are passed over. */
-#define ICP_ORDER_STEPS_MAX 64u
+#define ICP_ORDER_STEPS_MAX 16u
 typedef bool icp_order_filter(const void *context, uint32_t node);
 uint32_t icp_order_nearest(const icp_tree *tree, uint32_t top, const icp_view *view, icp_order_filter *is_eligible,
                            const void *context, uint32_t *shared);
