@@ -69,15 +69,17 @@ SHARED  := libincipit.so.$(VERSION)
 PUBLIC     := $(wildcard include/incipit/*.h)
 LIB_SRC    := $(sort $(wildcard src/base/*.c src/cache/*.c))
 LIB_HDR    := $(sort $(wildcard src/base/*.h src/cache/*.h))
+ENGINE_SRC := $(sort $(wildcard src/model/*.c))
 TEST_SRC   := $(sort $(wildcard tests/test_*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz_*.c))
 WORLD_SRC  := $(filter-out $(TEST_SRC) $(FUZZ_SRC),$(sort $(wildcard tests/*.c)))
 SAMPLE_SRC := $(sort $(wildcard examples/*.c))
 BENCH_SRC  := $(sort $(wildcard bench/bench_*.c))
 MAN        := $(sort $(wildcard man/*.[137]))
-ALL_SRC    := $(LIB_SRC) $(TEST_SRC) $(FUZZ_SRC) $(WORLD_SRC) $(SAMPLE_SRC) $(BENCH_SRC)
+ALL_SRC    := $(LIB_SRC) $(ENGINE_SRC) $(TEST_SRC) $(FUZZ_SRC) $(WORLD_SRC) $(SAMPLE_SRC) $(BENCH_SRC)
 
 LIB_OBJ       := $(LIB_SRC:%.c=$(B)/%.o)
+ENGINE_OBJ    := $(ENGINE_SRC:%.c=$(B)/%.o)
 WORLD_OBJ     := $(WORLD_SRC:%.c=$(B)/%.o)
 TEST_PROGRAMS := $(TEST_SRC:%.c=$(B)/%)
 FUZZ_PROGRAMS := $(FUZZ_SRC:%.c=$(B)/%)
@@ -98,7 +100,7 @@ tests: $(TEST_PROGRAMS)
 # Rewritten when the compiler, the flags or the list of files change: everything of the configuration depends on it.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LIB_SRC) $(WORLD_SRC)' > $@.new
+	@echo '$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LIB_SRC) $(ENGINE_SRC) $(WORLD_SRC)' > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(B)/tests/%.o: CPPFLAGS += -Itests
@@ -108,6 +110,10 @@ $(B)/%.o: %.c $(B)/flags
 $(B)/libincipit.a: $(LIB_OBJ)
 	$(call step,AR) rm -f $@ && $(AR) rcs $@ $^
 
+# The engine grows here: model files and tokenizers so far. Not installed before it has a public header.
+$(B)/libincipit-engine.a: $(ENGINE_OBJ)
+	$(call step,AR) rm -f $@ && $(AR) rcs $@ $^
+
 $(B)/$(SHARED): $(LIB_OBJ)
 	$(call step,LD) $(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) $(if $(SAN),,-Wl,--no-undefined) -o $@ $^
 
@@ -115,13 +121,13 @@ $(B)/libincipit.so: $(B)/$(SHARED)
 	@ln -sf $(SHARED) $(B)/$(SONAME) && ln -sf $(SONAME) $@
 
 # Tests and benchmarks link the archive: what is internal is hidden in the shared library.
-$(B)/tests/test_%: $(B)/tests/test_%.o $(WORLD_OBJ) $(B)/libincipit.a
+$(B)/tests/test_%: $(B)/tests/test_%.o $(WORLD_OBJ) $(B)/libincipit-engine.a $(B)/libincipit.a
 	$(call step,LD) $(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lm
 
-$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(WORLD_OBJ) $(B)/libincipit.a
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(WORLD_OBJ) $(B)/libincipit-engine.a $(B)/libincipit.a
 	$(call step,LD) $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka -lm
 
-$(B)/bench_%: $(B)/bench/bench_%.o $(B)/libincipit.a
+$(B)/bench_%: $(B)/bench/bench_%.o $(B)/libincipit-engine.a $(B)/libincipit.a
 	$(call step,LD) $(CC) $(LDFLAGS) -o $@ $^ -lm
 
 $(B)/examples/%: $(B)/examples/%.o $(B)/libincipit.a
