@@ -511,35 +511,22 @@ static bool is_root_valid(const icp_name_root *root)
     return true;
 }
 
-/* Extras by position, not overlapping; everything below 2^31, so that every offset fits its type. */
+/* Everything below 2^31, so that every offset fits its type. */
 static bool is_text_valid(const icp_text *text)
 {
-    if (text->token_count > INT32_MAX) return false;
-    if (text->tokens == NULL && text->token_count > 0) return false;
-    if (text->extras == NULL && text->extra_count > 0) return false;
-    uint64_t end = 0;
-    for (size_t i = 0; i < text->extra_count; i++) {
-        const icp_extra *extra = &text->extras[i];
-        if (extra->id == NULL || extra->id_bytes == 0 || extra->id_bytes > ICP_EXTRA_ID_BYTES_MAX) return false;
-        if (extra->length == 0 || extra->position < end) return false;
-        end = (uint64_t)extra->position + extra->length;
-        if (end > INT32_MAX) return false;
-    }
-    return true;
+    if (text->token_count > INT32_MAX || (text->tokens == NULL && text->token_count > 0)) return false;
+    return icp_extra_validate(text) == ICP_OK;
 }
 
-/* The extras over [begin, end), at most end - begin of them as they do not overlap. *first is the first that does
- * not end before begin: carried from block to block, it makes a walk over a text linear. Returns their number. */
-static size_t gather_extras(const icp_text *text, size_t begin, size_t end, size_t *first, icp_name_extra *out)
+/* They do not overlap, so there are at most as many as tokens. */
+size_t icp_name_extras(const icp_view *view, icp_name_extra *extras)
 {
-    const icp_extra *extras = text->extras;
-    while (*first < text->extra_count && extras[*first].position + extras[*first].length <= begin) ++*first;
-
     size_t count = 0;
-    for (size_t i = *first; i < text->extra_count && extras[i].position < end; i++) {
-        out[count++] = (icp_name_extra){.id = extras[i].id,
-                                        .id_bytes = (uint32_t)extras[i].id_bytes,
-                                        .offset = (int32_t)extras[i].position - (int32_t)begin};
+    uint32_t end = view->position + view->token_count;
+    for (; count < view->extra_count && view->extras[count].position < end; count++) {
+        const icp_extra *extra = &view->extras[count];
+        int32_t offset = (int32_t)extra->position - (int32_t)view->position;
+        extras[count] = (icp_name_extra){extra->id, (uint32_t)extra->id_bytes, offset};
     }
     return count;
 }
@@ -553,12 +540,11 @@ icp_status icp_name_chain(const icp_name_root *root, const icp_text *text, icp_n
     const uint32_t step = root->block_tokens;
     const size_t full = text->token_count / step, wanted = full < capacity ? full : capacity;
     icp_name_extra extras[ICP_BLOCK_TOKENS_MAX];
-    size_t first = 0;
     icp_name name;
     icp_name_begin(root, &name);
     for (size_t i = 0; i < wanted; i++) {
-        size_t begin = i * step, extra_count = gather_extras(text, begin, begin + step, &first, extras);
-        icp_name_next(root, &name, (uint32_t)begin, text->tokens + begin, extras, extra_count, &name);
+        icp_view view = icp_view_at(text, (uint32_t)(i * step), step);
+        icp_name_next(root, &name, view.position, view.tokens, extras, icp_name_extras(&view, extras), &name);
         names[i] = name;
     }
     *count = wanted;

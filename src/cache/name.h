@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cache/extra.h"
 #include "incipit/cache.h"
 
 /* An extra key that lies over a block. */
@@ -34,5 +35,8 @@ void icp_name_next(const icp_name_root *root, const icp_name *parent, uint32_t p
 #define ICP_NAME_PICKLE_INT_BYTES_MAX 10u
 size_t icp_name_cbor_head(uint8_t *out, unsigned major, uint64_t value); /* major: RFC 8949, 3.1; 0 is an integer */
 size_t icp_name_pickle_int(uint8_t *out, int64_t value);
+
+/* The extras that lie over a view of the caller's, at most as many as it has tokens. Returns how many. */
+size_t icp_name_extras(const icp_view *view, icp_name_extra *extras);
 
 #endif

@@ -64,15 +64,8 @@ static void name_store(icp_cache *cache, uint32_t node, const icp_view *view)
     icp_name_root root = {cache->name_kind, cache->name_seed, icp_scope_texts(scope), cache->tree.block_tokens};
     icp_name parent = icp_cache_name(cache, record->scope, record->parent);
     icp_name_extra extras[ICP_BLOCK_TOKENS_MAX];
-    size_t count = 0;
-    uint32_t end = view->position + view->token_count;
-    for (; count < view->extra_count && view->extras[count].position < end; count++) {
-        const icp_extra *extra = &view->extras[count];
-        extras[count] =
-            (icp_name_extra){extra->id, (uint32_t)extra->id_bytes, (int32_t)extra->position - (int32_t)view->position};
-    }
     icp_name name;
-    icp_name_next(&root, &parent, view->position, view->tokens, extras, count, &name);
+    icp_name_next(&root, &parent, view->position, view->tokens, extras, icp_name_extras(view, extras), &name);
     memcpy(cache->names + (size_t)node * cache->name_bytes, name.bytes, cache->name_bytes);
 }
 
