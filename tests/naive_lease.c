@@ -394,7 +394,12 @@ static void publish_entries(naive *model, naive_lease *lease, const naive_text *
     while (!model->has_full && end > from && !has_own(model, lease, end - 1)) end--;
     uint32_t i = from;
     for (; i < end; i++) {
-        uint32_t node = publish_node(model, lease, text, i);
+        bool is_shared = false; /* since before a failed step: not published while another lease holds it too */
+        for (uint32_t g = 0; g < model->group_count; g++) {
+            uint32_t block = lease->tables[g][i];
+            if (block != NAIVE_NONE && naive_block_at(model, g, block)->reference_count > 1) is_shared = true;
+        }
+        uint32_t node = is_shared ? NAIVE_NONE : publish_node(model, lease, text, i);
         if (node == NAIVE_NONE) break;
         for (uint32_t g = 0; g < model->group_count; g++) {
             if (lease->tables[g][i] == NAIVE_NONE) continue;

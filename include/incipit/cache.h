@@ -25,7 +25,8 @@
  *    only. A pointer that must not be NULL and is gives ICP_BAD_ARGUMENT.
  *  - Options and results begin with struct_size, set by the _init functions below: a library newer than your
  *    header fills only the fields you know.
- *  - Handles (lease, scope, pin) carry a generation: one that was released gives ICP_STALE, never another's.
+ *  - Handles (lease, scope, pin) carry a generation: one that was released gives ICP_STALE, never another's. Scopes are
+ *    counted: the handle is the same for all who have the scope open, and stale when the last has closed it.
  *
  * Usable from C11 and C++. Licence: MIT. */
 #ifndef INCIPIT_CACHE_H
@@ -209,7 +210,7 @@ typedef struct icp_text {
 /* Flags of a request. */
 #define ICP_NO_READ 1u   /* match finds nothing, yet the blocks are published */
 #define ICP_NO_STORE 2u  /* the cache is read, nothing is published */
-#define ICP_UNCOUNTED 4u /* left out of the statistics: a preempted request that looks its blocks up again */
+#define ICP_UNCOUNTED 4u /* left out of the match counters: a preempted request that looks its blocks up again */
 
 typedef struct icp_request {
     icp_text text;
@@ -272,8 +273,8 @@ ICP_API ICP_MUST_USE icp_status icp_lease_publish(icp_cache *cache, icp_lease le
  * until the queue's head reaches them. STALE: released before. */
 ICP_API ICP_MUST_USE icp_status icp_lease_release(icp_cache *cache, icp_lease lease);
 
-/* Sets the logical time: once per engine step, in any unit that never goes back. Ages are exact up to 2^32 ticks.
- * Everything published before this call counts as computed from here on. Pins that have run out end.
+/* Sets the logical time: once per engine step, in any unit that never goes back. Ages are exact up to 2^31 ticks.
+ * Everything published before a call that raises it counts as computed from there on. Pins that have run out end.
  * BAD_ARGUMENT: earlier than the last tick. */
 ICP_API ICP_MUST_USE icp_status icp_cache_tick(icp_cache *cache, uint64_t tick);
 
@@ -286,9 +287,10 @@ ICP_API ICP_MUST_USE icp_status icp_cache_tick(icp_cache *cache, uint64_t tick);
  * was given back already: release the lease and match again. */
 ICP_API ICP_MUST_USE icp_status icp_lease_truncate(icp_cache *cache, icp_lease lease, uint32_t token_count);
 
-/* A step failed: what the lease published past token_count, and everything cached below it, can no longer be found.
- * The leases that hold those blocks keep them, unpublished; call this, then truncate or release, for every lease
- * of the failed step. token_count is rounded down to a whole block. */
+/* A step failed: what the lease published past token_count, and everything cached below it, can no longer be found;
+ * pins on it end. The leases that hold those blocks keep them, unpublished; call this, then truncate or release, for
+ * every lease of the failed step. A block that two leases then still hold is not published again before one has let go
+ * of it. token_count is rounded down to a whole block; what the lease got by match is not taken back. */
 ICP_API ICP_MUST_USE icp_status icp_lease_unpublish(icp_cache *cache, icp_lease lease, uint32_t token_count);
 
 typedef struct icp_lease_info {
@@ -450,8 +452,8 @@ typedef struct icp_cache_stats {
     uint64_t taken_count;     /* handed out by extend and truncate */
     uint64_t stored_count;    /* published */
     uint64_t duplicate_count; /* published content that was there already */
-    uint64_t evicted_count;   /* cached blocks reused for something else */
-    uint64_t refused_count;   /* blocks not published for want of room in a table */
+    uint64_t evicted_count;   /* cached blocks taken for something else; what goes with their node is not counted */
+    uint64_t refused_count;   /* full blocks that a publish left out, counted at each call */
     uint64_t full_count;      /* extends and truncates answered FULL or QUOTA */
     /* Blocks by state now; the six add up to block_count. */
     uint64_t block_count;

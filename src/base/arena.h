@@ -3,7 +3,7 @@
  * The code that carves runs twice: with base NULL it only adds up sizes, with the memory at hand it gives out
  * pointers. So the size that was promised and the size that is used cannot differ.
  *
- *     base [ cache | block records | nodes | tokens | ... ]
+ *     base [ cache | links | tokens | nodes | ... ]
  *            ^64-byte aligned each              ^used                                                     */
 #ifndef ICP_BASE_ARENA_H
 #define ICP_BASE_ARENA_H

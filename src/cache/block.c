@@ -125,17 +125,17 @@ void icp_pool_quota(icp_pool *pool, uint32_t account, uint32_t min, uint32_t max
     icp_policy_refresh(pool, account);
 }
 
-uint64_t icp_pool_available(const icp_pool *pool, uint32_t account, uint32_t freed)
+uint64_t icp_pool_available(const icp_pool *pool, uint32_t account, uint64_t freed)
 {
     if (pool->quota_count == 0) return (uint64_t)pool->spare_count + pool->cached_count + freed;
     const icp_account *own = &pool->accounts[icp_policy_queue(pool, account)];
     return (uint64_t)pool->spare.count + pool->evictable - own->evictable + own->queue.count + freed;
 }
 
-bool icp_pool_is_over_quota(const icp_pool *pool, uint32_t account, uint32_t wanted, uint32_t freed)
+bool icp_pool_is_over_quota(const icp_pool *pool, uint32_t account, uint64_t wanted, uint64_t freed)
 {
     const icp_account *own = &pool->accounts[account];
-    return (uint64_t)own->charged + wanted > (uint64_t)own->max + own->queue.count + freed;
+    return own->max != UINT32_MAX && own->charged + wanted > (uint64_t)own->max + own->queue.count + freed;
 }
 
 uint32_t icp_pool_next(const icp_pool *pool, uint32_t account)

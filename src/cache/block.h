@@ -76,7 +76,7 @@ typedef struct icp_pool {
     uint32_t account_count;
     uint32_t quota_count; /* accounts with a queue of their own, beside 0 */
     uint64_t evictable;   /* sum over the accounts, while quota_count > 0 */
-    uint32_t *winners;    /* [2 * account_count]: see policy.c */
+    uint32_t *winners;    /* [account_count]: see policy.c */
     const icp_policy *policy;
     /* Blocks by state; LEASED is what is left. */
     uint32_t spare_count;
@@ -100,8 +100,8 @@ static inline uint32_t icp_age_bucket(uint32_t age)
 
 /* Blocks that extend could take for an account, and whether the account's own limit (rather than the pool) is what
  * stops it from taking more. freed: blocks that this account gives back before it takes. */
-uint64_t icp_pool_available(const icp_pool *pool, uint32_t account, uint32_t freed);
-bool icp_pool_is_over_quota(const icp_pool *pool, uint32_t account, uint32_t wanted, uint32_t freed);
+uint64_t icp_pool_available(const icp_pool *pool, uint32_t account, uint64_t freed);
+bool icp_pool_is_over_quota(const icp_pool *pool, uint32_t account, uint64_t wanted, uint64_t freed);
 
 /* The block to take next for an account, or ICP_BLOCK_NONE. Changes nothing. */
 uint32_t icp_pool_next(const icp_pool *pool, uint32_t account);

@@ -14,7 +14,7 @@
 #define LEASE_TOKENS_MAX (INT32_MAX - 1)
 #define COUNT_MAX (1u << 24)
 #define PIN_COUNT_MAX UINT16_MAX /* a block counts its pins in 16 bits */
-#define NAME_SEED_BYTES 256u
+#define NAME_SEED_BYTES (ICP_SCOPE_TEXT_BYTES_MAX + 1) /* as icp_name_chain has it */
 
 /* Without a full group, inner nodes may have no blocks left, so there are more nodes than blocks. */
 #define PATH_NODES_PER_BLOCK 16u
@@ -150,7 +150,6 @@ static void plan_groups(icp_cache *cache, const icp_cache_options *o)
         case ICP_GROUP_FULL:
             plan->need = UINT32_MAX;
             cache->has_full = true;
-            cache->tree.full_mask |= (uint16_t)(1u << i);
             break;
         case ICP_GROUP_WINDOW:
             plan->need = (group->window - 2) / o->block_tokens + 1;

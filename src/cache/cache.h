@@ -10,7 +10,8 @@
  *      scope.c, extra.c, pin.c, ghost.h       tables             name.c, sha256.c, xxh3.c   names
  *      explain.c, event.c, stats.c, check.c   for people and subscribers
  *
- * Calls go down this list only. */
+ * Calls go down this list, but for two: a lease or node that goes lets its scope rest (cache.c), and match.c fills what
+ * lease.c keeps. */
 #ifndef ICP_CACHE_CACHE_H
 #define ICP_CACHE_CACHE_H
 

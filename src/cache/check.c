@@ -9,7 +9,7 @@
  *   6. Every node has a block in every full group; a node without any block has children.
  *   7. While a node is held in a full group, so is its parent; a free one was not used later than its parent.
  *   8. A lease's published entries lie on one path and are held; its other entries are its own.
- *   9. The tables (scopes, extras, leases, pins, free nodes) count what they hold.
+ *   9. The tables (extras, leases, pins, scopes' nodes and leases, free nodes) count what they hold.
  *
  * It needs no memory: where two sets must be equal, their members' hashes are summed up and the sums compared. */
 #include "cache/cache.h"
@@ -163,6 +163,11 @@ static bool check_quotas(const icp_pool *pool, icp_error *error)
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------ */
 
+static uint32_t age_of(const icp_cache *cache, const icp_block *block)
+{
+    return icp_cache_now(cache) - block->used_tick;
+}
+
 static bool check_node_block(const icp_cache *cache, uint32_t node, uint32_t group, icp_error *error)
 {
     const icp_node *record = icp_tree_node(&cache->tree, node);
@@ -183,7 +188,7 @@ static bool check_node_block(const icp_cache *cache, uint32_t node, uint32_t gro
     const icp_block *own = &pool->blocks[block];
     const icp_block *above = &pool->blocks[icp_tree_link(&cache->tree, record->parent)->blocks[group]];
     CHECK(own->reference_count == 0 || above->reference_count != 0, "node %u is held, its parent is not", node);
-    CHECK(own->reference_count != 0 || above->reference_count != 0 || (int32_t)(above->used_tick - own->used_tick) >= 0,
+    CHECK(own->reference_count != 0 || above->reference_count != 0 || age_of(cache, above) <= age_of(cache, own),
           "node %u was used after its parent", node);
     return true;
 }
@@ -306,11 +311,8 @@ static bool check_lease_entry(const icp_cache *cache, const icp_lease_record *le
     CHECK(block < pool->block_count && pool->blocks[block].reference_count != 0, "a lease's block %u is not held",
           block);
     CHECK(pool->blocks[block].group == group, "a lease's block %u is of another group", block);
-    bool is_partial = pool->blocks[block].flags & ICP_BLOCK_IS_PARTIAL;
-    uint32_t expected = is_partial ? ICP_NODE_NONE : node;
-    bool is_shared_past_path = index >= lease->published && pool->blocks[block].reference_count > 1;
-    CHECK(pool->blocks[block].node == expected || is_shared_past_path,
-          "a lease's block %u is not of its path's node at %u", block, index);
+    uint32_t expected = pool->blocks[block].flags & ICP_BLOCK_IS_PARTIAL ? ICP_NODE_NONE : node;
+    CHECK(pool->blocks[block].node == expected, "a lease's block %u is not of its path's node at %u", block, index);
     CHECK(pool->blocks[block].account == icp_cache_account(lease->scope), "a lease's block %u is charged to another",
           block);
     return true;
@@ -366,9 +368,13 @@ static bool check_references(const icp_cache *cache, icp_error *error)
         scopes += weight(2, lease->scope);
         if (!check_lease(cache, lease, &held, error)) return false;
     }
+    uint32_t pins = 0;
     for (uint32_t i = 0; i < cache->pins.count_max; i++) {
-        if (cache->pins.records[i].is_set) check_pin_references(cache, &cache->pins.records[i], &pinned);
+        if (!cache->pins.records[i].is_set) continue;
+        pins++;
+        check_pin_references(cache, &cache->pins.records[i], &pinned);
     }
+    CHECK(pins == cache->pins.count, "pins: %u, counted %u", pins, cache->pins.count);
     CHECK(leases == cache->leases.count, "leases: %u, counted %u", leases, cache->leases.count);
     for (uint32_t i = 0; i < cache->tree.scopes.fresh; i++) {
         scopes -= cache->tree.scopes.records[i].lease_count * weight(2, i);

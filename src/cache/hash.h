@@ -1,7 +1,7 @@
 /* hash.h - the internal hash: finds candidates, decides nothing.
  *
  * Whatever it finds is compared token by token before it is used, so its quality is a matter of speed alone. The
- * multiply-and-fold step takes 64 x 64 -> 128 bits and xors the halves: two tokens pairs a multiplication, and the
+ * multiply-and-fold step takes 64 x 64 -> 128 bits and xors the halves: four tokens a multiplication, and the
  * multiplications of one block do not wait for each other. A seed (icp_cache_options.seed) keeps strangers from
  * choosing prompts that collide. Chained: the hash of a block takes in the hash of the one before, so it stands for
  * the whole prefix. */

@@ -8,8 +8,9 @@
  * Invariants (check.c proves them):
  *  - The first `published` blocks are nodes of one path of the tree; the lease holds a block on each of them in every
  *    full group, the node's own or a duplicate. So none of them can be evicted.
- *  - Entries past `published` are private: this lease alone writes them. */
-#include "base/assert.h"
+ *  - Entries past `published` cannot be found. They are private, this lease alone writes them, but for blocks that
+ *  others
+ *    hold too since before a failed step: these are neither published nor, see truncate, written. */
 #include "base/prefetch.h"
 #include "cache/cache.h"
 
@@ -174,8 +175,8 @@ static uint32_t count_freed(const icp_cache *cache, const icp_lease_record *leas
 
 /* What a lease wants of each pool, and what it gives back before. */
 typedef struct pool_demand {
-    uint32_t wanted[ICP_GROUP_COUNT_MAX];
-    uint32_t freed[ICP_GROUP_COUNT_MAX];
+    uint64_t wanted[ICP_GROUP_COUNT_MAX];
+    uint64_t freed[ICP_GROUP_COUNT_MAX];
 } pool_demand;
 
 /* OK where every pool can give what is wanted. */

@@ -6,7 +6,7 @@
  * enough as well.)
  *
  *        full     # # # # # # # # # #           #: the node has a block of the group
- *        window   # # . . . . # # # .           need 2: depth 9 is safe; 10 is not; without node 9's, neither
+ *        window   # # . . . . # # # .           need 2: depth 9 is safe; 10 is not; without node 8's, neither
  *                         safe ----^            would be 8, 7, ... 3, and 2 would be next
  *
  * Tail: at the end of the safe prefix, the child that shares the most tokens with what follows is named; the engine

@@ -10,7 +10,7 @@
  * evicting a leaf with forty thousand siblings touches a handful of records.
  *
  * Blocks are ordered position by position: by token, then by what begins to lie over that position (extra.h). Called by
- * tree.c, lease.c and explain.c. */
+ * tree.c, index.c, match.c, event.c and explain.c. */
 #include "cache/hash.h"
 #include "cache/tree.h"
 

@@ -2,7 +2,6 @@
  *
  * A pin holds a reference on every block that a match of its prefix would hold, just as a lease does, so nothing else
  * has to know about pins. It remembers the last node only: while it is held, the way up from there cannot change. */
-#include "base/assert.h"
 #include "cache/cache.h"
 
 void icp_pin_start(icp_pin_table *table)

@@ -12,7 +12,6 @@
  *     a0     a1          a2     a3 */
 #include "cache/policy.h"
 
-#include "base/assert.h"
 
 /* True where account a is the better victim. Ticks are compared by their difference, so that they may wrap. */
 static bool is_better(const icp_pool *pool, uint32_t a, uint32_t b)

@@ -6,7 +6,6 @@
  *    the node's in that group, if the node had none or this very one;
  *    KEEP:  a duplicate beside the node's, which takes over if the node's is not held (see evict.c);
  *    ADOPT: given back, and the table names the node's block instead. */
-#include "base/assert.h"
 #include "cache/cache.h"
 
 /* The lease's block of a group at an index, or ICP_BLOCK_NONE where there is none to publish. */
@@ -69,26 +68,25 @@ static void name_store(icp_cache *cache, uint32_t node, const icp_view *view)
     memcpy(cache->names + (size_t)node * cache->name_bytes, name.bytes, cache->name_bytes);
 }
 
-/* The node that a block of the lease stands for already, though it is past the lease's path: another lease that holds
- * it since before a failed step has published it. */
-static uint32_t bound_node(const icp_cache *cache, const icp_lease_record *lease)
+/* True where another lease holds a block at the lease's next index too. That is so only after a failed step was taken
+ * back, and until the other was truncated or released as well: whose content it is then is open, so it is not
+ * published. */
+static bool is_held_by_another(const icp_cache *cache, const icp_lease_record *lease)
 {
     for (uint32_t group = 0; group < cache->group_count; group++) {
         uint32_t block = icp_lease_row(cache, lease, group)[lease->published];
         if (block == ICP_BLOCK_NONE) continue;
-        uint32_t node = cache->pools[cache->groups[group].pool].blocks[block].node;
-        if (node != ICP_NODE_NONE) return node;
+        if (cache->pools[cache->groups[group].pool].blocks[block].reference_count > 1) return true;
     }
-    return ICP_NODE_NONE;
+    return false;
 }
 
-/* A node for the block, made if need be. ICP_NODE_NONE: no room, or its block is another text's by now. */
+/* A node for the block, made if need be. ICP_NODE_NONE: there is no room, or it cannot be published yet. */
 static uint32_t publish_node(icp_cache *cache, const icp_lease_record *lease, const icp_view *view)
 {
     icp_tree *tree = &cache->tree;
+    if (is_held_by_another(cache, lease)) return ICP_NODE_NONE;
     uint32_t node = icp_tree_child(tree, lease->scope, lease->node, view);
-    uint32_t bound = bound_node(cache, lease);
-    if (bound != ICP_NODE_NONE && bound != node) return ICP_NODE_NONE;
     if (node != ICP_NODE_NONE) return node;
     uint32_t item = ICP_ITEM_NONE;
     if (!icp_tree_has_room(tree)) return ICP_NODE_NONE;

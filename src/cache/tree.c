@@ -1,8 +1,8 @@
-/* tree.c - node records, and the walk down a prompt.
+/* tree.c - nodes, and the walk down a prompt.
  *
- * The walk is the hot path of a match. Along a trunk a step is: the parent's record names the child, 64 bytes of tokens
- * are compared, the child's record names the next one. Each record and its tokens are one cache line; those of the node
- * eight steps on are asked for in passing. Only at a fork is a hash computed and looked up. */
+ * The walk is the hot path of a match. Along a trunk a step is: the parent's link names the child, 64 bytes of tokens
+ * are compared, the child's link names the next one; the lines of the node some steps on are asked for in passing.
+ * Only at a fork is a hash computed and looked up. */
 #include "cache/tree.h"
 
 #include "base/assert.h"

@@ -76,7 +76,6 @@ typedef struct icp_tree {
     uint32_t node_fresh; /* records from here on never were */
     uint32_t block_tokens;
     uint32_t group_count;
-    uint16_t full_mask; /* groups that every node must have */
     icp_extra_table extras;
     icp_scope_table scopes;
 } icp_tree;
