@@ -5,107 +5,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(image_builder *image, const void *bytes, size_t count)
-{
-    if (image->used + count > image->size) {
-        image->size = (image->used + count) * 2;
-        image->bytes = realloc(image->bytes, image->size);
-        if (image->bytes == NULL) abort();
-    }
-    if (count > 0) memcpy(image->bytes + image->used, bytes, count);
-    image->used += count;
-}
-
-static void put_u32(image_builder *image, uint32_t value)
-{
-    put(image, &value, 4);
-}
-
-static void put_u64(image_builder *image, uint64_t value)
-{
-    put(image, &value, 8);
-}
-
-static void put_text(image_builder *image, const char *text)
-{
-    put_u64(image, strlen(text));
-    put(image, text, strlen(text));
-}
-
-static void put_pair(image_builder *image, const char *key, icp_gguf_type type)
-{
-    uint64_t count = 0;
-    memcpy(&count, image->bytes + 16, 8);
-    count++;
-    memcpy(image->bytes + 16, &count, 8);
-    put_text(image, key);
-    put_u32(image, type);
-}
-
-static void put_array(image_builder *image, const char *key, icp_gguf_type type, size_t count)
-{
-    put_pair(image, key, ICP_GGUF_ARRAY);
-    put_u32(image, type);
-    put_u64(image, count);
-}
-
 void image_start(image_builder *image)
 {
-    *image = (image_builder){0};
-    put(image, "GGUF", 4);
-    put_u32(image, 3);
-    put_u64(image, 0);
-    put_u64(image, 0);
+    gguf_make_start(image);
     image_text(image, "general.architecture", "llama");
 }
 
 void image_text(image_builder *image, const char *key, const char *value)
 {
-    put_pair(image, key, ICP_GGUF_STRING);
-    put_text(image, value);
+    gguf_make_text(image, key, value);
 }
 
 void image_flag(image_builder *image, const char *key, bool value)
 {
-    uint8_t byte = value;
-    put_pair(image, key, ICP_GGUF_BOOL);
-    put(image, &byte, 1);
+    gguf_make_pair(image, key, ICP_GGUF_BOOL, value);
 }
 
 void image_number(image_builder *image, const char *key, uint32_t value)
 {
-    put_pair(image, key, ICP_GGUF_UINT32);
-    put_u32(image, value);
+    gguf_make_pair(image, key, ICP_GGUF_UINT32, value);
 }
 
 void image_texts(image_builder *image, const char *key, const char *const *values, size_t count)
 {
-    put_array(image, key, ICP_GGUF_STRING, count);
-    for (size_t i = 0; i < count; i++) put_text(image, values[i]);
+    gguf_make_array(image, key, ICP_GGUF_STRING, count);
+    for (size_t i = 0; i < count; i++) gguf_make_string(image, values[i]);
 }
 
 void image_integers(image_builder *image, const char *key, const int32_t *values, size_t count)
 {
-    put_array(image, key, ICP_GGUF_INT32, count);
-    put(image, values, count * sizeof(*values));
+    gguf_make_array(image, key, ICP_GGUF_INT32, count);
+    gguf_make_bytes(image, values, count * sizeof(*values));
 }
 
 void image_floats(image_builder *image, const char *key, const float *values, size_t count)
 {
-    put_array(image, key, ICP_GGUF_FLOAT32, count);
-    put(image, values, count * sizeof(*values));
+    gguf_make_array(image, key, ICP_GGUF_FLOAT32, count);
+    gguf_make_bytes(image, values, count * sizeof(*values));
 }
 
 void image_end(image_builder *image)
 {
-    free(image->bytes);
-    *image = (image_builder){0};
+    gguf_make_stop(image);
 }
 
 icp_status image_tokenizer(const image_builder *image, icp_tokenizer **out, icp_error *error)
 {
     icp_gguf *gguf = NULL;
-    icp_status status = icp_gguf_open_memory(&gguf, image->bytes, image->used, error);
+    icp_status status = icp_gguf_open_memory(&gguf, image->bytes, image->count, error);
     if (status != ICP_OK) return status;
     status = icp_tokenizer_open(out, gguf, error);
     icp_gguf_close(gguf);

@@ -2,13 +2,11 @@
 #ifndef ICP_TESTS_TOKENIZER_WORLD_H
 #define ICP_TESTS_TOKENIZER_WORLD_H
 
+#include "gguf_make.h"
 #include "model/tokenizer.h"
 
 /* A GGUF image that grows by one pair with each call. */
-typedef struct image_builder {
-    uint8_t *bytes;
-    size_t used, size;
-} image_builder;
+typedef gguf_make image_builder;
 
 void image_start(image_builder *image);
 void image_text(image_builder *image, const char *key, const char *value);

@@ -173,6 +173,15 @@ static inline uint32_t *icp_lease_lowest(const icp_cache *cache, const icp_lease
 icp_lease_record *icp_lease_claim(icp_cache *cache);
 icp_lease icp_lease_handle(const icp_lease_record *lease);
 
+/* The block that a group's tail is copied from, where the lease has a tail. */
+static inline uint32_t *icp_lease_source(const icp_cache *cache, const icp_lease_record *lease, uint32_t group)
+{
+    return &icp_lease_row(cache, lease, group)[cache->leases.row_count - 1];
+}
+
+/* True where another lease or a pin holds a block of the lease at an index too. */
+bool icp_lease_is_shared(const icp_cache *cache, const icp_lease_record *lease, uint32_t index);
+
 /* Gives the source of a tail back once the step in which it was to be copied is over. */
 void icp_lease_settle(icp_cache *cache, icp_lease_record *lease);
 

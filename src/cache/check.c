@@ -337,7 +337,7 @@ static bool check_lease(const icp_cache *cache, const icp_lease_record *lease, u
     }
     CHECK(lease->published == 0 ? lease->node == ICP_NODE_NONE : node == ICP_NODE_NONE, "a lease's path has no root");
     for (uint32_t group = 0; group < cache->group_count && lease->tail_tokens != 0; group++) {
-        uint32_t source = icp_lease_row(cache, lease, group)[cache->leases.row_count - 1];
+        uint32_t source = *icp_lease_source(cache, lease, group);
         *references += weight(cache->groups[group].pool, source);
     }
     return true;

@@ -40,6 +40,16 @@ icp_lease_record *icp_lease_claim(icp_cache *cache)
     return record;
 }
 
+bool icp_lease_is_shared(const icp_cache *cache, const icp_lease_record *lease, uint32_t index)
+{
+    for (uint32_t group = 0; group < cache->group_count; group++) {
+        uint32_t block = icp_lease_row(cache, lease, group)[index];
+        if (block == ICP_BLOCK_NONE) continue;
+        if (cache->pools[cache->groups[group].pool].blocks[block].reference_count > 1) return true;
+    }
+    return false;
+}
+
 /* True where the lease holds a block of the node that its path ends in. */
 static bool lease_holds_end(const icp_cache *cache, const icp_lease_record *lease)
 {
@@ -89,7 +99,7 @@ void icp_lease_cut(icp_cache *cache, uint32_t scope, uint32_t node)
 static void tail_drop(icp_cache *cache, icp_lease_record *lease)
 {
     for (uint32_t group = 0; group < cache->group_count; group++) {
-        icp_evict_drop(cache, group, icp_lease_row(cache, lease, group)[cache->leases.row_count - 1]);
+        icp_evict_drop(cache, group, *icp_lease_source(cache, lease, group));
     }
     lease->tail_tokens = 0;
 }
@@ -115,7 +125,7 @@ icp_status icp_lease_tail(const icp_cache *cache, icp_lease lease, uint32_t grou
     const uint32_t *row = icp_lease_row(cache, record, group);
     bool has_copy =
         record->tail_tokens != 0 && row[record->tail_index] != ICP_BLOCK_NONE; /* not behind the window yet */
-    *copy = has_copy ? (icp_copy){row[cache->leases.row_count - 1], row[record->tail_index], record->tail_tokens}
+    *copy = has_copy ? (icp_copy){*icp_lease_source(cache, record, group), row[record->tail_index], record->tail_tokens}
                      : (icp_copy){ICP_BLOCK_NONE, ICP_BLOCK_NONE, 0};
     return ICP_OK;
 }
@@ -354,7 +364,7 @@ static icp_status truncate_check_room(icp_cache *cache, const icp_lease_record *
         uint32_t pool = cache->groups[group].pool;
         demand.wanted[pool]++;
         demand.freed[pool] += count_freed(cache, lease, group, keep, lease->block_count);
-        uint32_t source = icp_lease_row(cache, lease, group)[cache->leases.row_count - 1];
+        uint32_t source = *icp_lease_source(cache, lease, group);
         if (lease->tail_tokens != 0) demand.freed[pool] += cache->pools[pool].blocks[source].reference_count == 1;
     }
     return demand_check(cache, lease, &demand);
@@ -371,28 +381,17 @@ static void lease_exchange_last(icp_cache *cache, icp_lease_record *lease, uint3
     lease->tail_tick = cache->tick;
     for (uint32_t group = 0; group < cache->group_count; group++) {
         uint32_t *row = icp_lease_row(cache, lease, group);
-        row[cache->leases.row_count - 1] = row[index];
+        *icp_lease_source(cache, lease, group) = row[index];
         row[index] = icp_evict_take(cache, group, lease->scope);
     }
-}
-
-/* True where the lease may write its blocks at an index: nobody can find them, and nobody else holds them. (After a
- * failed step was taken back, leases may share blocks that are not published.) */
-static bool is_entry_private(const icp_cache *cache, const icp_lease_record *lease, uint32_t index)
-{
-    for (uint32_t group = 0; group < cache->group_count; group++) {
-        uint32_t block = icp_lease_row(cache, lease, group)[index];
-        if (block == ICP_BLOCK_NONE) continue;
-        if (cache->pools[cache->groups[group].pool].blocks[block].reference_count > 1) return false;
-    }
-    return index >= lease->published;
 }
 
 static icp_status lease_truncate(icp_cache *cache, icp_lease_record *lease, uint32_t count)
 {
     uint32_t whole = count / cache->tree.block_tokens;
     uint32_t keep = blocks_for(cache, count);
-    bool is_exchanged = keep > whole && !is_entry_private(cache, lease, whole);
+    bool is_private = whole >= lease->published && !icp_lease_is_shared(cache, lease, whole);
+    bool is_exchanged = keep > whole && !is_private;
     icp_status status = truncate_check_held(cache, lease, count);
     if (status == ICP_OK && is_exchanged) status = truncate_check_room(cache, lease, keep);
     if (status != ICP_OK) return status;

@@ -115,7 +115,7 @@ static void lease_hold_tail(icp_cache *cache, icp_lease_record *lease, const icp
     lease->tail_index = reach->depth;
     lease->is_tail_placed = false;
     for (uint32_t group = 0; group < cache->group_count; group++) {
-        uint32_t *source = &icp_lease_row(cache, lease, group)[cache->leases.row_count - 1];
+        uint32_t *source = icp_lease_source(cache, lease, group);
         *source = icp_tree_link(&cache->tree, reach->tail_node)->blocks[group];
         icp_pool_acquire(icp_cache_pool(cache, group), source, 1, icp_cache_now(cache));
     }

@@ -68,24 +68,13 @@ static void name_store(icp_cache *cache, uint32_t node, const icp_view *view)
     memcpy(cache->names + (size_t)node * cache->name_bytes, name.bytes, cache->name_bytes);
 }
 
-/* True where another lease holds a block at the lease's next index too. That is so only after a failed step was taken
- * back, and until the other was truncated or released as well: whose content it is then is open, so it is not
- * published. */
-static bool is_held_by_another(const icp_cache *cache, const icp_lease_record *lease)
-{
-    for (uint32_t group = 0; group < cache->group_count; group++) {
-        uint32_t block = icp_lease_row(cache, lease, group)[lease->published];
-        if (block == ICP_BLOCK_NONE) continue;
-        if (cache->pools[cache->groups[group].pool].blocks[block].reference_count > 1) return true;
-    }
-    return false;
-}
-
-/* A node for the block, made if need be. ICP_NODE_NONE: there is no room, or it cannot be published yet. */
+/* A node for the block, made if need be. ICP_NODE_NONE: there is no room, or another lease holds the block too. That is
+ * so only after a failed step was taken back, and until the other was truncated or released as well: whose content it
+ * is then is open. */
 static uint32_t publish_node(icp_cache *cache, const icp_lease_record *lease, const icp_view *view)
 {
     icp_tree *tree = &cache->tree;
-    if (is_held_by_another(cache, lease)) return ICP_NODE_NONE;
+    if (icp_lease_is_shared(cache, lease, lease->published)) return ICP_NODE_NONE;
     uint32_t node = icp_tree_child(tree, lease->scope, lease->node, view);
     if (node != ICP_NODE_NONE) return node;
     uint32_t item = ICP_ITEM_NONE;
