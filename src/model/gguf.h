@@ -13,7 +13,8 @@
 #ifndef ICP_MODEL_GGUF_H
 #define ICP_MODEL_GGUF_H
 
-#include "incipit/cache.h" /* icp_status, icp_error */
+#include "backend/backend.h" /* icp_weight_type */
+#include "incipit/cache.h"   /* icp_status, icp_error */
 
 #include <stdbool.h>
 
@@ -43,21 +44,6 @@ typedef enum icp_gguf_type {
     ICP_GGUF_FLOAT64,
     ICP_GGUF_TYPE_COUNT
 } icp_gguf_type;
-
-/* Types of weights, numbered as in the file; the numbers in between are types that are not supported. */
-typedef enum icp_weight_type {
-    ICP_WEIGHT_F32 = 0,
-    ICP_WEIGHT_F16 = 1,
-    ICP_WEIGHT_Q4_0 = 2,
-    ICP_WEIGHT_Q4_1 = 3,
-    ICP_WEIGHT_Q5_0 = 6,
-    ICP_WEIGHT_Q5_1 = 7,
-    ICP_WEIGHT_Q8_0 = 8,
-    ICP_WEIGHT_Q4_K = 12,
-    ICP_WEIGHT_Q5_K = 13,
-    ICP_WEIGHT_Q6_K = 14,
-    ICP_WEIGHT_BF16 = 30,
-} icp_weight_type;
 
 /* Text inside the map: not terminated by a 0. */
 typedef struct icp_gguf_string {
@@ -121,10 +107,5 @@ bool icp_gguf_next_string(const icp_gguf_pair *array, size_t *cursor, icp_gguf_s
 
 /* An item of an array of numbers. The index must be below count. */
 double icp_gguf_number_at(const icp_gguf_pair *array, uint64_t index);
-
-/* "Q4_K", its block (values) and the bytes of one. NULL, 0: not a type that is supported. */
-const char *icp_weight_name(icp_weight_type type);
-uint32_t icp_weight_block_values(icp_weight_type type);
-uint32_t icp_weight_block_bytes(icp_weight_type type);
 
 #endif

@@ -16,13 +16,12 @@
 #ifndef ICP_MODEL_TOKENIZER_H
 #define ICP_MODEL_TOKENIZER_H
 
+#include "incipit/engine.h" /* ICP_TOKEN_NONE */
 #include "model/gguf.h"
 
 #define ICP_TOKENIZER_TOKEN_COUNT_MAX (1u << 22)
 #define ICP_TOKENIZER_MERGE_COUNT_MAX (1u << 22)
 #define ICP_TOKENIZER_TEXT_BYTES_MAX ((size_t)16 << 20) /* of one text to encode */
-
-#define ICP_TOKEN_NONE UINT32_MAX
 
 /* Numbered as in the file. */
 typedef enum icp_token_type {

@@ -1,5 +1,5 @@
-/* gguf_weight.c - the types of weights that are supported. */
-#include "model/gguf.h"
+/* weight.c - the types of weights that are supported. */
+#include "backend/backend.h"
 
 typedef struct weight_kind {
     const char *name;
