@@ -55,7 +55,7 @@ B := build/$(CONFIG)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wformat=2
 CPPFLAGS += -D_DEFAULT_SOURCE -Iinclude -Isrc
 # clang's newest debug format is more than Debian's valgrind can read.
-BASE_FLAGS := -std=c11 $(if $(findstring clang,$(CC)),-gdwarf-4,-g) $(WARNINGS) $(WERROR)
+BASE_FLAGS := -std=c11 -ffp-contract=off $(if $(findstring clang,$(CC)),-gdwarf-4,-g) $(WARNINGS) $(WERROR)
 override CFLAGS  += $(BASE_FLAGS) $(CONFIG_FLAGS) -fvisibility=hidden -fPIC
 override LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 
