@@ -32,9 +32,9 @@ extern "C" {
 
 typedef struct icp_model icp_model;
 
-/* Opens a GGUF file (or any part of a split one): metadata, vocabulary, chat template; the weights are mapped, not read.
- * path NULL: the built-in model. NOT_FOUND, BAD_ARGUMENT (malformed, or a part is not supported: error says which),
- * NO_MEMORY. */
+/* Opens a GGUF file (or any part of a split one): metadata, vocabulary, chat template; the weights are mapped, not
+ * read. path NULL: the built-in model. NOT_FOUND, BAD_ARGUMENT (malformed, or a part is not supported: error says
+ * which), NO_MEMORY. */
 ICP_API ICP_MUST_USE icp_status icp_model_open(icp_model **out, const char *path, icp_error *error);
 ICP_API void icp_model_close(icp_model *model); /* accepts NULL; its engines must be closed before */
 
@@ -127,8 +127,8 @@ static inline void icp_chat_init(icp_chat *chat)
     chat->struct_size = sizeof(*chat);
 }
 
-/* NOT_FOUND: the model has no template. BAD_ARGUMENT: JSON or template, error has a sentence. TOO_LONG: more tokens than
- * count_max; *count tells how many. */
+/* NOT_FOUND: the model has no template. BAD_ARGUMENT: JSON or template, error has a sentence. TOO_LONG: more tokens
+ * than count_max; *count tells how many. */
 ICP_API ICP_MUST_USE icp_status icp_model_chat(const icp_model *model, const icp_chat *chat, uint32_t *tokens,
                                                size_t count_max, size_t *count, icp_error *error);
 /* The same as text, cut to bytes_max, *bytes tells its length. */
@@ -252,12 +252,13 @@ static inline void icp_submission_init(icp_submission *submission)
     submission->struct_size = sizeof(*submission);
 }
 
-/* Takes a request in. FULL: the queue is full, try later. TOO_LONG: prompt and output_tokens_max do not fit the context.
- * NOT_FOUND: no such adapter. BAD_ARGUMENT: error (may be NULL) says what. TOO_MANY_SCOPES. */
+/* Takes a request in. FULL: the queue is full, try later. TOO_LONG: prompt and output_tokens_max do not fit the
+ * context. NOT_FOUND: no such adapter. BAD_ARGUMENT: error (may be NULL) says what. TOO_MANY_SCOPES. */
 ICP_API ICP_MUST_USE icp_status icp_engine_submit(icp_engine *engine, const icp_submission *submission, icp_job *job,
                                                   icp_error *error);
 
-/* Ends a request at once, wherever it is; its branches that still run come out of poll as CANCELLED. STALE: it has ended. */
+/* Ends a request at once, wherever it is; its branches that still run come out of poll as CANCELLED. STALE: it has
+ * ended. */
 ICP_API ICP_MUST_USE icp_status icp_engine_cancel(icp_engine *engine, icp_job job);
 
 /* What one step did. */
@@ -325,7 +326,8 @@ ICP_API ICP_MUST_USE icp_status icp_engine_poll(icp_engine *engine, icp_output *
 
 /* ---- Ring 2: adapters, statistics, the cache ------------------------------------------------------------ */
 
-/* A LoRA adapter from a GGUF file, under a name. BAD_ARGUMENT: it does not fit the model, or the name is taken. FULL. */
+/* A LoRA adapter from a GGUF file, under a name. BAD_ARGUMENT: it does not fit the model, or the name is taken. FULL.
+ * */
 ICP_API ICP_MUST_USE icp_status icp_engine_adapter_load(icp_engine *engine, const char *name, const char *path,
                                                         icp_error *error);
 /* NOT_FOUND. FULL: a request uses it. What is cached under it is forgotten. */

@@ -112,7 +112,8 @@ typedef struct icp_embed {
     float *out; /* [rows, width] */
 } icp_embed;
 
-/* Root mean square norm, of each of the head_count parts of a row alike: part / sqrt(mean(part^2) + epsilon) * weight. */
+/* Root mean square norm, of each of the head_count parts of a row alike: part / sqrt(mean(part^2) + epsilon) * weight.
+ * */
 typedef struct icp_norm {
     const float *x;      /* [row_count, head_count * width] */
     const float *weight; /* [width], a vector of the backend */
@@ -222,8 +223,8 @@ typedef struct icp_backend_table {
     /* For people: "aarch64 i8mm, 2 threads". Static text or the backend's. */
     const char *(*describe)(const icp_backend *backend);
 
-    /* What a model is made of. weight_open may copy and repack, on all threads; NO_MEMORY, BAD_ARGUMENT (a shape or type
-     * that the device does not do; error says which). */
+    /* What a model is made of. weight_open may copy and repack, on all threads; NO_MEMORY, BAD_ARGUMENT (a shape or
+     * type that the device does not do; error says which). */
     icp_status (*weight_open)(icp_backend *backend, const icp_weight_source *source, icp_weight **out,
                               icp_error *error);
     void (*weight_close)(icp_backend *backend, icp_weight *weight);               /* accepts NULL */

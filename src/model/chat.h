@@ -20,7 +20,8 @@ typedef struct icp_chat_template icp_chat_template;
 icp_status icp_chat_template_open(icp_chat_template **out, const char *text, size_t bytes, icp_error *error);
 void icp_chat_template_close(icp_chat_template *chat);
 
-/* Values for the template: JSON text, so that messages, tools and whatever else a request carries pass through unchanged. */
+/* Values for the template: JSON text, so that messages, tools and whatever else a request carries pass through
+ * unchanged. */
 typedef struct icp_chat_input {
     const char *messages; /* a JSON array of {"role": ..., "content": ...} */
     size_t messages_bytes;
@@ -41,8 +42,8 @@ typedef struct icp_chat_text {
     size_t trusted_count;
 } icp_chat_text;
 
-/* BAD_ARGUMENT: malformed JSON, raise_exception (error has its words), or an operation that Jinja refuses too. TOO_LONG: a
- * budget ran out. NO_MEMORY. */
+/* BAD_ARGUMENT: malformed JSON, raise_exception (error has its words), or an operation that Jinja refuses too.
+ * TOO_LONG: a budget ran out. NO_MEMORY. */
 icp_status icp_chat_render(const icp_chat_template *chat, const icp_chat_input *input, icp_chat_text *out,
                            icp_error *error);
 void icp_chat_text_clear(icp_chat_text *text);

@@ -1,8 +1,8 @@
 /* sampler.h - from logits to the next token.
  *
  * The order of things, as users of llama.cpp and vLLM expect it: logit bias and bans (min_tokens) -> penalties ->
- * greedy where temperature is 0, else temperature -> top-k -> top-p -> min-p -> draw. Log-probabilities are those of the
- * model, the logits as they came, before any of this.
+ * greedy where temperature is 0, else temperature -> top-k -> top-p -> min-p -> draw. Log-probabilities are those of
+ * the model, the logits as they came, before any of this.
  *
  * SAME TEXT. The draw uses a counter-based generator: a pure function of (seed, branch, index of the token). What else
  * runs, in what batch, and how often a request was preempted cannot change it. All sums are in a fixed order.

@@ -4,7 +4,8 @@
  * the file's metadata and checked against its tensors before a weight is touched; the pass itself is one function
  * that walks the layers and asks the shape what each has.
  *
- *      icp_gguf -> icp_shape (numbers only; cheap)  -> icp_transformer (weights on a backend) -> forward(batch) -> logits
+ *      icp_gguf -> icp_shape (numbers only; cheap)  -> icp_transformer (weights on a backend) -> forward(batch) ->
+ *      logits
  *
  * One owner thread, the backend's. */
 #ifndef ICP_MODEL_TRANSFORMER_H
