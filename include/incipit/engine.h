@@ -193,14 +193,13 @@ typedef struct icp_bias {
 
 /* How the next token is chosen. All zero but temperature: the model's own distribution. */
 typedef struct icp_sampling {
-    float temperature; /* 0: greedy, the likeliest token; up to 100 */
-    uint32_t top_k;    /* the likeliest k; 0: all */
-    float top_p;       /* the likeliest that sum up to p; 0 or 1: all */
-    float min_p;       /* at least p times as likely as the likeliest; 0: all */
-    float
-        repetition_penalty; /* logits of tokens that were there are divided by it (multiplied where negative); 0, 1: none */
-    float presence_penalty;  /* taken from logits of tokens generated before, -2 to 2 */
-    float frequency_penalty; /* ... for each time */
+    float temperature;        /* 0: greedy, the likeliest token; up to 100 */
+    uint32_t top_k;           /* the likeliest k; 0: all */
+    float top_p;              /* the likeliest that sum up to p; 0 or 1: all */
+    float min_p;              /* at least p times as likely as the likeliest; 0: all */
+    float repetition_penalty; /* tokens that were there: logit divided by it, multiplied if negative; 0, 1: none */
+    float presence_penalty;   /* taken from logits of tokens generated before, -2 to 2 */
+    float frequency_penalty;  /* ... for each time */
     uint64_t seed;
     uint32_t logprob_count; /* candidates to report with each token, up to ICP_LOGPROB_COUNT_MAX */
     int is_logprob_wanted;  /* report the token's own, even with logprob_count 0 */
