@@ -149,9 +149,9 @@ typedef struct icp_engine_options {
     uint64_t kv_bytes;           /* of all KV blocks [half of the memory that is free after the weights, or enough for
                                     sequence_count_max whole contexts where that is less] */
     uint32_t block_tokens;       /* tokens per block, a multiple of 16 [16] */
-    uint32_t step_tokens;        /* tokens computed in one step at most [512] */
+    uint32_t step_tokens;        /* tokens computed in one step at most [512, or sequence_count_max if that is more] */
     uint32_t sequence_count_max; /* sequences that run at once [64] */
-    uint32_t queue_count_max;    /* requests that wait [1024] */
+    uint32_t queue_count_max;    /* sequences that wait; each branch of a request takes a place [1024] */
     uint32_t
         context_tokens_max;   /* of one sequence, prompt and output [the model's, but no more than fits in the pool] */
     int is_cache_off;         /* nothing is found again: for comparing */
@@ -225,22 +225,23 @@ typedef struct icp_submission {
     const uint32_t *tokens; /* the prompt, at least one token */
     size_t token_count;
     icp_sampling sampling;
-    uint32_t branch_count;      /* n: answers to the same prompt, which is computed once [1] */
+    uint32_t branch_count;      /* n: answers to the same prompt, which is computed once; with ICP_NO_STORE or the cache
+                                   off, once for each [1] */
     uint32_t output_tokens_max; /* [as many as the context has room for] */
     uint32_t output_tokens_min; /* no end of generation before */
     int is_eos_ignored;         /* the end-of-generation token does not end it */
-    const icp_stop *stops;      /* the text ends before the first of these */
+    const icp_stop *stops;      /* the text ends before the first of these; each valid UTF-8 */
     uint32_t stop_count;
     const uint32_t *stop_tokens; /* ... or with one of these, whose text is left out */
     uint32_t stop_token_count;
     int is_stop_shown;    /* a stop string is part of the text */
     int is_special_shown; /* control tokens come out as their text */
     int32_t priority;     /* lower runs first; equal ones first come, first served */
-    uint32_t flags;       /* ICP_NO_READ, ICP_NO_STORE */
+    uint32_t flags;       /* ICP_NO_READ (what the request has computed itself is read all the same), ICP_NO_STORE */
     const char *adapter;  /* a LoRA adapter that was loaded; NULL or "": none */
     const char *tenant;   /* part of the scope: tenants never share */
     const char *salt;
-    const icp_extra *extras; /* see icp_text */
+    const icp_extra *extras; /* see icp_text; within the prompt */
     size_t extra_count;
     void *context; /* the caller's, comes back with each output */
 } icp_submission;
@@ -286,7 +287,7 @@ ICP_API ICP_MUST_USE icp_status icp_engine_step(icp_engine *engine, icp_step_inf
 typedef enum icp_finish {
     ICP_FINISH_NONE,   /* it goes on */
     ICP_FINISH_STOP,   /* end of generation, a stop string or a stop token */
-    ICP_FINISH_LENGTH, /* output_tokens_max, or the context is full */
+    ICP_FINISH_LENGTH, /* output_tokens_max; or pins and quotas leave it no blocks, even alone */
     ICP_FINISH_CANCELLED,
     ICP_FINISH_COUNT
 } icp_finish;
@@ -306,7 +307,7 @@ typedef struct icp_output {
     size_t text_bytes;
     icp_finish finish;
     const char *stop_text; /* the stop string that ended it, or NULL */
-    uint32_t stop_token;   /* ICP_TOKEN_NONE: none */
+    uint32_t stop_token;   /* the one of stop_tokens that ended it; ICP_TOKEN_NONE: none */
     int is_last;           /* of the job: all branches have ended, the job's handle is stale */
     uint32_t prompt_tokens;
     uint32_t cached_tokens; /* of the prompt, when it was first scheduled */

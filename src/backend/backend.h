@@ -59,6 +59,8 @@ typedef struct icp_weight_source {
                          returns; not always aligned */
     bool is_table;    /* rows are looked up by embed; a weight may be a table and a matrix */
     bool is_matrix;   /* it is multiplied by linear */
+    bool is_mapped;   /* data is a mapping of a file: its pages may be given back to the system once they are repacked;
+                         those that embed looks up come from the file again */
 } icp_weight_source;
 
 typedef struct icp_weight icp_weight; /* in the form that the device likes */

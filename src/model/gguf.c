@@ -380,6 +380,11 @@ uint32_t icp_gguf_version(const icp_gguf *gguf)
     return gguf->parts[0].version;
 }
 
+bool icp_gguf_is_mapped(const icp_gguf *gguf)
+{
+    return gguf->parts[0].is_mapped;
+}
+
 uint32_t icp_gguf_pair_count(const icp_gguf *gguf)
 {
     return gguf->tables.pair_count;

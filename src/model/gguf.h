@@ -85,6 +85,9 @@ void icp_gguf_close(icp_gguf *gguf);
 uint64_t icp_gguf_bytes(const icp_gguf *gguf);
 uint32_t icp_gguf_version(const icp_gguf *gguf);
 
+/* Tensors lie in mappings of files, so pages that are given back to the system can be read again. */
+bool icp_gguf_is_mapped(const icp_gguf *gguf);
+
 /* All pairs and tensors, in file order, parts in order. */
 uint32_t icp_gguf_pair_count(const icp_gguf *gguf);
 const icp_gguf_pair *icp_gguf_pair_at(const icp_gguf *gguf, uint32_t index);

@@ -1,4 +1,5 @@
-/* gguf_part.h - one file of a model: its header read into the tables of the whole. For gguf.c alone.
+/* gguf_part.h - one file of a model: its header read into the tables of the whole.
+ * For gguf.c; icp_gguf_quote also for those who name what a file holds.
  *
  * The reader goes through the header once, front to back. A field is taken only after its length was held against the
  * bytes that are left, and every sum and product of numbers from the file is checked. What a table needs is allocated

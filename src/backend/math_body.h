@@ -1,0 +1,233 @@
+/* math_body.h - the loops of math.h that are the same on every machine, written on vectors of any width.
+ *
+ * Included by math_plain.c, math_neon.c and so on, each after it has said what a vector is (one float, unless told):
+ * the type vec of WIDTH floats, TARGET (the attribute of its functions, or nothing) and
+ *
+ *      vec_load vec_store vec_set   vec_add vec_sub vec_mul vec_div   vec_fma(a, b, c) = a * b + c, fused
+ *      vec_above(a, b, x, y)        a > b ? x : y, in each lane
+ *      vec_max(a, b) vec_top(x)     the larger, the largest lane; of zeros with different signs, or of NaNs, any
+ *      vec_shift(y, n)              the bits of y + (the bits of n << 23): times 2 to the power in n's low bits
+ *      vec_size(x)                  |x|
+ *      vec_sign(size, x)            size with the sign of x
+ *
+ * EXP. exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in two steps (fused), exp(r) by a polynomial of
+ * degree 5 whose relative error is at most 1.05e-7 (Remez, on |r| <= 0.347). With rounding, at most 1.8e-7 over [-87,
+ * 88] (tests/test_cpu.c tries a hundred thousand floats). Below -87, exactly 0: weights so small do not count, and
+ * -infinity, the score of a position that a row may not see, gets a weight of 0. Above 88: exp(88). */
+#ifndef ICP_BACKEND_MATH_BODY_H
+#define ICP_BACKEND_MATH_BODY_H
+
+#include "backend/half.h"
+#include "backend/math.h"
+
+#include <math.h>
+
+#if !defined(WIDTH)
+#define WIDTH 1u
+#define TARGET
+typedef float vec;
+
+static inline vec vec_load(const float *x)
+{
+    return *x;
+}
+
+static inline void vec_store(float *x, vec value)
+{
+    *x = value;
+}
+
+#define vec_set(x) (x)
+#define vec_add(a, b) ((a) + (b))
+#define vec_sub(a, b) ((a) - (b))
+#define vec_mul(a, b) ((a) * (b))
+#define vec_div(a, b) ((a) / (b))
+#define vec_fma(a, b, c) fmaf(a, b, c)
+#define vec_above(a, b, x, y) ((a) > (b) ? (x) : (y))
+#define vec_shift(y, n) icp_float_from_bits(icp_float_to_bits(y) + (icp_float_to_bits(n) << 23))
+#define vec_max(a, b) ((a) > (b) ? (a) : (b))
+#define vec_top(x) (x)
+#define vec_size(x) fabsf(x)
+#define vec_sign(size, x) copysignf(size, x)
+#endif
+
+#define LANES ICP_MATH_LANES
+#if defined(__clang__)
+#define UNROLL_TEXT "unroll"
+#else
+#define UNROLL_TEXT "GCC unroll 16"
+#endif
+#define VECS (LANES / WIDTH)
+#define UNROLL _Pragma(UNROLL_TEXT)
+#define BODY static inline __attribute__((always_inline)) TARGET
+
+/* x <= 88 */
+BODY vec exp_low(vec x)
+{
+    const vec magic = vec_set(0x1.8p23f); /* adding it rounds to a whole number, which is then in the low bits */
+    vec shifted = vec_fma(x, vec_set(0x1.715476p+0f), magic);
+    vec n = vec_sub(shifted, magic);
+    vec r = vec_fma(n, vec_set(-0x1.62e4p-1f), x);
+    r = vec_fma(n, vec_set(-0x1.7f7d1cp-20f), r);
+
+    vec q = vec_fma(vec_set(0x1.10621ep-7f), r, vec_set(0x1.572adap-5f));
+    q = vec_fma(q, r, vec_set(0x1.5557b0p-3f));
+    q = vec_fma(q, r, vec_set(0x1.fffdfap-2f));
+    vec y = vec_add(vec_fma(q, vec_mul(r, r), r), vec_set(1.0f));
+    return vec_above(vec_set(-87.0f), x, vec_set(0.0f), vec_shift(y, shifted));
+}
+
+BODY vec exp_any(vec x)
+{
+    const vec top = vec_set(88.0f);
+    return exp_low(vec_above(x, top, top, x));
+}
+
+/* softcap * tanh(x / softcap) by (1 - t) / (1 + t), t = exp(-2 |x| / softcap): within 2e-7 softcap. */
+BODY vec cap_vec(vec x, float softcap, float inverse)
+{
+    const vec one = vec_set(1.0f);
+    vec t = exp_low(vec_mul(vec_size(x), vec_set(-2.0f * inverse)));
+    vec size = vec_mul(vec_div(vec_sub(one, t), vec_add(one, t)), vec_set(softcap));
+    return vec_sign(size, x);
+}
+
+/* silu(x) = x / (1 + exp(-x)); gelu(x), the tanh form, = x / (1 + exp(-z)) with z = 2 sqrt(2/pi) (x + 0.044715 x^3),
+ * because (1 + tanh(y)) / 2 = 1 / (1 + exp(-2y)): no cancellation near 0. */
+BODY vec gate_vec(icp_gate_kind kind, vec gate, vec up)
+{
+    const vec linear = vec_set(-1.59576912160573f); /* -2 sqrt(2 / pi) */
+    const vec cubic = vec_set(-0.0713548162726f);   /* times 0.044715 */
+    vec factor = kind == ICP_GATE_SILU ? vec_set(-1.0f) : vec_fma(vec_mul(cubic, gate), gate, linear);
+    vec e = exp_any(vec_mul(gate, factor));
+    return vec_mul(vec_div(gate, vec_add(vec_set(1.0f), e)), up);
+}
+
+/* ---- Softmax -------------------------------------------------------------------------------------------- */
+
+/* Scores of 16 positions: scaled and capped, -infinity where the row may not look. */
+BODY void score_lanes(const icp_softmax *self, vec x[VECS], uint32_t first)
+{
+    const vec scale = vec_set(self->scale);
+    UNROLL for (uint32_t i = 0; i < VECS; i++) x[i] = vec_mul(vec_load(self->scores + first + i * WIDTH), scale);
+    if (self->softcap != 0.0f) {
+        const float inverse = 1.0f / self->softcap;
+        UNROLL for (uint32_t i = 0; i < VECS; i++) x[i] = cap_vec(x[i], self->softcap, inverse);
+    }
+    if (first >= self->begin && first + LANES <= self->end) return;
+
+    float lanes[LANES];
+    UNROLL for (uint32_t i = 0; i < VECS; i++) vec_store(lanes + i * WIDTH, x[i]);
+    for (uint32_t i = 0; i < LANES; i++)
+        if (first + i < self->begin || first + i >= self->end) lanes[i] = -INFINITY;
+    UNROLL for (uint32_t i = 0; i < VECS; i++) x[i] = vec_load(lanes + i * WIDTH);
+}
+
+/* The largest score so far, this tile's included. Leaves the scores where the products were. */
+BODY float softmax_max(const icp_softmax *self)
+{
+    vec best[VECS];
+    UNROLL for (uint32_t i = 0; i < VECS; i++) best[i] = vec_set(*self->max);
+    for (uint32_t at = self->begin / LANES * LANES; at < self->end; at += LANES) {
+        vec x[VECS];
+        score_lanes(self, x, at);
+        UNROLL for (uint32_t i = 0; i < VECS; i++) best[i] = vec_max(x[i], best[i]);
+        UNROLL for (uint32_t i = 0; i < VECS; i++) vec_store(self->scores + at + i * WIDTH, x[i]);
+    }
+    UNROLL for (uint32_t i = 1; i < VECS; i++) best[0] = vec_max(best[i], best[0]);
+    return vec_top(best[0]);
+}
+
+/* self by value: a store of lanes could change it, for all that the compiler knows, and it would be read again each
+ * time. */
+BODY float softmax_body(const icp_softmax by_value)
+{
+    const icp_softmax *const self = &by_value;
+    float top = softmax_max(self);
+    float factor = 1.0f;
+    if (top > *self->max) {
+        float lanes[WIDTH];
+        vec_store(lanes, exp_low(vec_set(*self->max - top)));
+        factor = lanes[0];
+        *self->max = top;
+    }
+    for (uint32_t i = 0; i < LANES; i += WIDTH) { /* lanes outside: one sum in a register, none in memory */
+        vec sum = vec_mul(vec_load(self->sums + i), vec_set(factor));
+        for (uint32_t at = self->begin / LANES * LANES; at < self->end; at += LANES) {
+            vec weight = exp_low(vec_sub(vec_load(self->scores + at + i), vec_set(top)));
+            vec_store(self->scores + at + i, weight);
+            sum = vec_add(sum, weight);
+        }
+        vec_store(self->sums + i, sum);
+    }
+    return factor;
+}
+
+/* ---- Whole rows ----------------------------------------------------------------------------------------- */
+
+/* The last values of a row, less than a vector: in a vector of their own. */
+BODY vec load_some(const float *x, size_t count)
+{
+    float lanes[WIDTH] = {0};
+    for (size_t i = 0; i < count; i++) lanes[i] = x[i];
+    return vec_load(lanes);
+}
+
+BODY void store_some(float *x, vec value, size_t count)
+{
+    float lanes[WIDTH];
+    vec_store(lanes, value);
+    for (size_t i = 0; i < count; i++) x[i] = lanes[i];
+}
+
+BODY void gate_body(icp_gate_kind kind, float *gate, const float *up, size_t count)
+{
+    size_t at = 0;
+    for (; at + WIDTH <= count; at += WIDTH)
+        vec_store(gate + at, gate_vec(kind, vec_load(gate + at), vec_load(up + at)));
+    size_t left = count - at;
+    if (left != 0) store_some(gate + at, gate_vec(kind, load_some(gate + at, left), load_some(up + at, left)), left);
+}
+
+BODY void cap_body(float *x, size_t count, float softcap)
+{
+    size_t at = 0;
+    float inverse = 1.0f / softcap;
+    for (; at + WIDTH <= count; at += WIDTH) vec_store(x + at, cap_vec(vec_load(x + at), softcap, inverse));
+    if (at < count) store_some(x + at, cap_vec(load_some(x + at, count - at), softcap, inverse), count - at);
+}
+
+BODY void exponentials_body(float *x, size_t count)
+{
+    size_t at = 0;
+    for (; at + WIDTH <= count; at += WIDTH) vec_store(x + at, exp_any(vec_load(x + at)));
+    if (at < count) store_some(x + at, exp_any(load_some(x + at, count - at)), count - at);
+}
+
+/* ---- The functions of a set ----------------------------------------------------------------------------- */
+
+TARGET static float math_softmax(const icp_softmax *self)
+{
+    return softmax_body(*self);
+}
+
+TARGET static void math_exponentials(float *x, size_t count)
+{
+    exponentials_body(x, count);
+}
+
+TARGET static void math_gate(icp_gate_kind kind, float *gate, const float *up, size_t count)
+{
+    if (kind == ICP_GATE_SILU) {
+        gate_body(ICP_GATE_SILU, gate, up, count);
+    } else {
+        gate_body(ICP_GATE_GELU, gate, up, count);
+    }
+}
+
+TARGET static void math_cap(float *x, size_t count, float softcap)
+{
+    cap_body(x, count, softcap);
+}
+
+#endif
