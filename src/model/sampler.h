@@ -35,12 +35,13 @@ typedef struct icp_sample_input {
 
 typedef struct icp_sample {
     uint32_t token;
-    float logprob;                                   /* of the token */
-    uint32_t candidate_count;                        /* = sampling->logprob_count, at most ICP_LOGPROB_COUNT_MAX */
+    float logprob;                                   /* of the token, where it was asked for; else 0 */
+    uint32_t candidate_count;                        /* = sampling->logprob_count, or the vocabulary */
     icp_candidate candidates[ICP_LOGPROB_COUNT_MAX]; /* the likeliest, best first; equal ones by token */
 } icp_sample;
 
-/* Logits that are NaN count as minus infinity; where none is finite, token 0 comes. */
+/* Logits that are NaN count as minus infinity, plus infinity as the largest float; where all are minus infinity, token
+ * 0 comes. The draw is of index token_count - prompt_count. Log-probabilities are at least -9999, so always finite. */
 void icp_sampler_sample(icp_sampler *sampler, const icp_sample_input *input, icp_sample *out);
 
 #endif

@@ -88,10 +88,11 @@ typedef struct icp_transformer_options {
 icp_status icp_transformer_open(icp_transformer **out, const icp_transformer_options *options, icp_error *error);
 void icp_transformer_close(icp_transformer *transformer); /* accepts NULL */
 const icp_shape *icp_transformer_shape(const icp_transformer *transformer);
-uint64_t icp_transformer_bytes(const icp_transformer *transformer); /* device memory of weights and rows */
+uint64_t icp_transformer_bytes(const icp_transformer *transformer);     /* device memory of weights and rows */
+uint64_t icp_transformer_row_bytes(const icp_transformer *transformer); /* of rows alone, logits included */
 
-/* Sees each layer's output rows, [row_count, width], as they are computed; layer == layer_count: after the last norm.
- * For tests. */
+/* Sees what each layer gives, [row_count, width], as it is computed; layer == layer_count: after the last norm. Of the
+ * last layer and after it there are the output rows alone. For tests. */
 typedef void icp_tap_fn(void *context, uint32_t layer, const float *rows, uint32_t row_count, uint32_t width);
 void icp_transformer_tap(icp_transformer *transformer, icp_tap_fn *fn, void *context);
 
