@@ -174,7 +174,7 @@ build/tools/%: tools/%.c tools/source.c tools/source.h Makefile
 run:
 	@tools/setup cc jansson
 	@$(MAKE) --no-print-directory $(B)/incipit
-	@echo 'Ask "What is ripgrep?", then "Which command lists open files?": see what is cached the second time.'
+	@echo 'Ask "What is tmux?", then "Which command lists open files?": see what is cached the second time.'
 	@$(B)/incipit chat
 
 demo:
