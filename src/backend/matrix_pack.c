@@ -29,6 +29,21 @@ static uint32_t place(uint32_t panel_columns, uint32_t step, uint32_t column, ui
     return k / step * panel_columns * step + column * step + k % step;
 }
 
+/* A column's 32 quants, in steps. The sizes are constants where it counts: a model is a few billion of them. */
+static void put_quants(uint8_t *image, uint32_t panel_columns, uint32_t step, const int8_t *quants)
+{
+    switch (step) {
+    case 4:
+        for (uint32_t k = 0; k < ICP_BLOCK_VALUES; k += 4) memcpy(image + k * panel_columns, quants + k, 4);
+        return;
+    case 8:
+        for (uint32_t k = 0; k < ICP_BLOCK_VALUES; k += 8) memcpy(image + k * panel_columns, quants + k, 8);
+        return;
+    default:
+        for (uint32_t k = 0; k < ICP_BLOCK_VALUES; k += step) memcpy(image + k * panel_columns, quants + k, step);
+    }
+}
+
 /* One column's blocks of the group. */
 static void take_column(pack *p, icp_weight_type type, const uint8_t *bytes, uint32_t column)
 {
@@ -40,9 +55,7 @@ static void take_column(pack *p, icp_weight_type type, const uint8_t *bytes, uin
         uint32_t first = b * ICP_BLOCK_VALUES % values;
         if (first == 0)
             icp_weight_block_read(type, bytes + b * ICP_BLOCK_VALUES / values * icp_weight_block_bytes(type), &block);
-        for (uint32_t k = 0; k < ICP_BLOCK_VALUES; k++) {
-            p->image[b][place(p->panel_columns, p->step, column, k)] = (uint8_t)block.quants[first + k];
-        }
+        put_quants(p->image[b] + column * p->step, p->panel_columns, p->step, block.quants + first);
         p->d[b][column] = block.d;
         p->m[b][column] = block.m;
         if (!p->format->is_super) continue;
@@ -59,22 +72,36 @@ static uint8_t *put(uint8_t *out, const void *bytes, size_t count)
     return out + count;
 }
 
+/* Runs of bytes, of a length that compilers see: they make vectors of them. Everything here is a multiple of it. */
+#define RUN 32u
+
+static void fold_nibbles(uint8_t *restrict out, const uint8_t *restrict low, const uint8_t *restrict high)
+{
+    for (uint32_t i = 0; i < RUN; i++) out[i] = (uint8_t)((low[i] & 15u) | (uint8_t)(high[i] << 4));
+}
+
+static void fold_high(uint8_t *restrict out, const uint8_t *restrict image, uint32_t mask, uint32_t left)
+{
+    uint8_t bits = (uint8_t)mask;
+    for (uint32_t i = 0; i < RUN; i++) out[i] |= (uint8_t)(((image[i] >> 4) & bits) << left);
+}
+
 static uint8_t *put_block(const pack *p, const uint8_t *image, uint8_t *out)
 {
     uint32_t columns = p->panel_columns;
     uint32_t count = ICP_BLOCK_VALUES * columns;
     if (p->format->bits == 8) return put(out, image, count);
 
-    for (uint32_t i = 0; i < count / 2; i++) out[i] = (uint8_t)((image[i] & 15u) | (image[i + count / 2] & 15u) << 4);
+    for (uint32_t i = 0; i < count / 2; i += RUN) fold_nibbles(out + i, image + i, image + i + count / 2);
     out += count / 2;
 
     uint32_t high_bits = p->format->bits - 4u;
     if (high_bits == 0) return out;
     uint32_t high_bytes = p->format->high * columns;
     memset(out, 0, high_bytes);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t high = (image[i] >> 4) & ((1u << high_bits) - 1u);
-        out[i % high_bytes] |= (uint8_t)(high << (i / high_bytes * high_bits));
+    for (uint32_t i = 0; i < count; i += RUN) {
+        uint32_t left = i / high_bytes * high_bits;
+        fold_high(out + i % high_bytes, image + i, (1u << high_bits) - 1u, left);
     }
     return out + high_bytes;
 }
@@ -122,23 +149,44 @@ static void pack_quantised(const icp_matrix *matrix, const icp_weight_source *so
     ICP_ASSERT(out == matrix->panels + (panel + 1) * matrix->panel_bytes);
 }
 
-/* A half that is -0 becomes 0, which changes no sum: kernels may turn halves into floats by adding them to 0. */
-static void pack_floats(const icp_matrix *matrix, const icp_weight_source *source, uint32_t panel)
+/* Weights of 2 bytes: those of k, then those of k + 1. A half that is -0 becomes 0, which changes no sum: kernels may
+ * turn halves into floats by adding them to 0. */
+static void pack_shorts(const uint8_t *const *rows, uint32_t columns, size_t k_count, uint16_t no_zero, uint8_t *out)
 {
-    uint32_t bytes = icp_weight_block_bytes(source->type);
-    uint32_t columns = matrix->kernels->panel_columns;
-    size_t row_bytes = (size_t)source->columns * bytes;
-    uint32_t first = panel * columns;
-    uint8_t *out = matrix->panels + panel * matrix->panel_bytes;
-    memset(out, 0, matrix->panel_bytes);
-    for (uint32_t column = 0; column < columns && first + column < source->rows; column++) {
-        const uint8_t *row = (const uint8_t *)source->data + (first + column) * row_bytes;
-        for (size_t k = 0; k < source->columns; k++) {
-            uint8_t *weight = out + (k * columns + column) * bytes;
-            memcpy(weight, row + k * bytes, bytes);
-            if (source->type == ICP_WEIGHT_F16 && weight[0] == 0 && weight[1] == 0x80) weight[1] = 0;
+    for (size_t k = 0; k < k_count; k++) {
+        for (uint32_t column = 0; column < columns; column++) {
+            uint16_t weight = 0;
+            if (rows[column] != NULL) memcpy(&weight, rows[column] + k * 2, 2);
+            if (weight == no_zero) weight = 0;
+            memcpy(out + (k * columns + column) * 2, &weight, 2);
         }
     }
+}
+
+static void pack_singles(const uint8_t *const *rows, uint32_t columns, size_t k_count, uint8_t *out)
+{
+    for (size_t k = 0; k < k_count; k++) {
+        for (uint32_t column = 0; column < columns; column++) {
+            uint32_t weight = 0;
+            if (rows[column] != NULL) memcpy(&weight, rows[column] + k * 4, 4);
+            memcpy(out + (k * columns + column) * 4, &weight, 4);
+        }
+    }
+}
+
+static void pack_floats(const icp_matrix *matrix, const icp_weight_source *source, uint32_t panel)
+{
+    uint32_t columns = matrix->kernels->panel_columns;
+    size_t row_bytes = (size_t)source->columns * icp_weight_block_bytes(source->type);
+    uint32_t first = panel * columns;
+    uint8_t *out = matrix->panels + panel * matrix->panel_bytes;
+    const uint8_t *rows[C_MAX] = {NULL}; /* columns past the last are zeros */
+    for (uint32_t column = 0; column < columns && first + column < source->rows; column++) {
+        rows[column] = (const uint8_t *)source->data + (first + column) * row_bytes;
+    }
+    if (source->type == ICP_WEIGHT_F32) pack_singles(rows, columns, source->columns, out);
+    if (source->type == ICP_WEIGHT_F16) pack_shorts(rows, columns, source->columns, 0x8000, out);
+    if (source->type == ICP_WEIGHT_BF16) pack_shorts(rows, columns, source->columns, 0, out);
 }
 
 void icp_matrix_pack(const icp_matrix *matrix, const icp_weight_source *source, uint32_t first, uint32_t count)
