@@ -141,7 +141,7 @@ static void every_construct_does_what_jinja_does(void **state)
     (void)state;
     int wrong = 0;
     json_t *whole = json_load_file(FOLDER "snippets.json", JSON_ALLOW_NUL, NULL);
-    if (whole == NULL) fail_msg("snippets.json cannot be read; tests run in the root of the tree");
+    if (whole == NULL) fail_msg("%s", "snippets.json cannot be read; tests run in the root of the tree");
     const json_t *snippets = json_object_get(whole, "snippets");
     assert_true(json_array_size(snippets) > 300);
     for (size_t i = 0; i < json_array_size(snippets); i++) {
