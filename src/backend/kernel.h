@@ -115,6 +115,16 @@ typedef struct icp_vector {
 
 #define ICP_VECTOR_PANELS 4u
 
+/* One part of rows against one whole packed panel. */
+typedef struct icp_few {
+    icp_weight_type type;
+    const uint8_t *packed;
+    icp_row_part rows;
+    uint32_t block_count;
+    float *acc; /* [lanes, acc_stride], of which C are used; written */
+    size_t acc_stride;
+} icp_few;
+
 struct icp_kernels {
     const char *name;
     bool (*is_supported)(void);
@@ -138,6 +148,9 @@ struct icp_kernels {
     void (*transpose)(const float *x, size_t stride, uint32_t row_count, uint32_t k_count, float *out);
     /* NULL: one row goes the way of many. */
     void (*vector)(const icp_vector *vector);
+    /* NULL, or it reads packed quants for up to few_rows rows, for which unpacking them into scratch would not pay. */
+    void (*few)(const icp_few *few);
+    uint32_t few_rows;
 };
 
 /* What sets share: matrix_plain.c. The scale of a group whose largest magnitude has these bits (without the sign), and

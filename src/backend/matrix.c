@@ -7,7 +7,7 @@
  *
  *      scratch  [ acc: rows of a row block x panels | chunk of panel 0 | chunk of panel 1 | ... ]
  *
- * One row. The set reads the packed panels as they lie in memory: the speed is that of memory.
+ * One row, or a few. The set reads the packed panels as they lie in memory: the speed is that of memory.
  *
  * No allocation, no state; any thread. */
 #include "backend/kernel.h"
@@ -398,6 +398,25 @@ static void multiply_vector(const piece *p)
     }
 }
 
+/* Each panel comes from memory once: the parts after the first find it in a cache. */
+static void multiply_few(const piece *p)
+{
+    const icp_matrix *matrix = p->multiply->matrix;
+    const icp_kernels *kernels = p->kernels;
+    icp_quantise quantised = quantised_of(p->multiply);
+    for (uint32_t i = 0; i < p->panel_count; i++) {
+        for (uint32_t r = 0; r < p->row_count; r += kernels->tile_rows) {
+            icp_few few = {.type = matrix->type,
+                           .packed = matrix->panels + (p->panel + i) * matrix->panel_bytes,
+                           .rows = part_at(&quantised, (p->row + r) / kernels->tile_rows),
+                           .block_count = matrix->columns / ICP_BLOCK_VALUES,
+                           .acc = p->acc + r * p->acc_stride + i * kernels->panel_columns,
+                           .acc_stride = p->acc_stride};
+            kernels->few(&few);
+        }
+    }
+}
+
 void icp_matrix_multiply(const icp_multiply *multiply, uint32_t first, uint32_t count, void *scratch)
 {
     const icp_matrix *matrix = multiply->matrix;
@@ -422,6 +441,8 @@ void icp_matrix_multiply(const icp_multiply *multiply, uint32_t first, uint32_t 
             p.row_count = left < row_block ? left : row_block;
             if (multiply->row_count == 1 && kernels->vector != NULL) {
                 multiply_vector(&p);
+            } else if (is_quantised && multiply->row_count <= kernels->few_rows) {
+                multiply_few(&p);
             } else {
                 memset(p.acc, 0, round_up(p.row_count, unit) * p.acc_stride * sizeof(float));
                 if (is_quantised) multiply_quantised(&p);

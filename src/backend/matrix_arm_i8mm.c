@@ -405,13 +405,12 @@ I8MM_INLINE void tile_blocks(const icp_tile *tile, const bool HAS_MINIMA, const 
 
 /* float(u), u the sum of minima times sums of blocks, which come as 64 * a + b. |u| < 2^22, so it becomes a float like
  * the sums of a block. */
-I8MM_INLINE void sum_minima(float32x4_t out[PAIRS_MAX][4], const super_group *group, const int8_t *split,
-                            const int PAIRS)
+I8MM_INLINE void sum_minima(float32x4_t out[PAIRS_MAX][4], const int8_t *all, const int8_t *split, const int PAIRS)
 {
     const int32x4_t start = vdupq_n_s32(BIAS_BITS);
     ARM_UNROLL
     for (int i = 0; i < 4 * PAIRS; i++) {
-        int8x16_t minima = vld1q_s8(group->minima + i % 4 * 16);
+        int8x16_t minima = vld1q_s8(all + i % 4 * 16);
         int32x4_t upper = mmla(vdupq_n_s32(0), vld1q_s8(split + i / 4 * 16), minima);
         int32x4_t u = vaddq_s32(start, vshlq_n_s32(upper, 6));
         u = mmla(u, vld1q_s8(split + (PAIRS + i / 4) * 16), minima);
@@ -451,7 +450,7 @@ I8MM_INLINE void tile_super(const icp_tile *tile, const bool HAS_MINIMA, const i
     float32x4_t acc[PAIRS_MAX][4], u[PAIRS_MAX][4];
     load_acc(tile, acc, PAIRS);
     for (uint32_t block = 0; block < tile->block_count; block += ICP_GROUP_BLOCKS, group++) {
-        if (HAS_MINIMA) sum_minima(u, group, split, PAIRS);
+        if (HAS_MINIMA) sum_minima(u, group->minima, split, PAIRS);
         if (PAIRS == PAIRS_MAX) {
             if (HAS_MINIMA) add_super(acc, w, x, group, dx, u);
             if (!HAS_MINIMA) add_halves(acc, w, x, group, dx);
@@ -501,6 +500,162 @@ static void tile(const icp_tile *t)
     };
     tiles[t->format->is_super][t->format->has_minima][t->rows.lanes / 2 - 1](t);
 }
+
+/* ---- Few rows --------------------------------------------------------------------------------------------- */
+
+/* What a tile does, but quants are expanded between their load and smmla, and scales are put into lanes here: for a few
+ * rows that costs less than writing a chunk and reading it again. */
+
+/* Values of 8 columns as smmla's lanes, for columns j and the next. */
+ARM_INLINE float32x4_t pair_columns(float32x4x2_t values, int j)
+{
+    float64x2_t pairs = vreinterpretq_f64_f32(values.val[j / 2]);
+    return vreinterpretq_f32_f64(j % 2 == 0 ? vdupq_laneq_f64(pairs, 0) : vdupq_laneq_f64(pairs, 1));
+}
+
+ARM_INLINE int32x4_t pair_scales(int32x4x2_t values, int j)
+{
+    int64x2_t pairs = vreinterpretq_s64_s32(values.val[j / 2]);
+    return vreinterpretq_s32_s64(j % 2 == 0 ? vdupq_laneq_s64(pairs, 0) : vdupq_laneq_s64(pairs, 1));
+}
+
+/* Steps of 8 values, the quants of which are in registers. */
+I8MM_INLINE void add_quants(int32x4_t sum[PAIRS_MAX][4], const int8x16_t *w, const int8_t *x, const int STEPS,
+                            const int PAIRS)
+{
+    ARM_UNROLL
+    for (int i = 0; i < STEPS * PAIRS; i++) {
+        int8x16_t rows = vld1q_s8(x + i * 16);
+        ARM_UNROLL
+        for (int j = 0; j < 4; j++) sum[i % PAIRS][j] = mmla(sum[i % PAIRS][j], rows, w[i / PAIRS * 4 + j]);
+    }
+}
+
+ARM_INLINE void store_few(const icp_few *few, float32x4_t acc[PAIRS_MAX][4], const int PAIRS)
+{
+    const icp_tile tile = {.acc = few->acc, .acc_stride = few->acc_stride};
+    store_acc(&tile, acc, PAIRS);
+}
+
+I8MM_INLINE void few_blocks(const icp_few *few, icp_weight_type type, const int PAIRS)
+{
+    const bool has_minima = arm_has_minima(type);
+    const size_t quant_bytes = arm_quant_bytes(type);
+    const uint8_t *w = few->packed;
+    const int8_t *x = few->rows.quants;
+    const float *dx = few->rows.scales;
+    const float *sums = few->rows.sums;
+    float32x4_t acc[PAIRS_MAX][4];
+    ARM_UNROLL
+    for (int i = 0; i < 4 * PAIRS; i++) acc[i / 4][i % 4] = vdupq_n_f32(0);
+    for (uint32_t block = 0; block < few->block_count; block++) {
+        int8x16_t quants[ARM_BLOCK_VECTORS];
+        int32x4_t sum[PAIRS_MAX][4];
+        ARM_UNROLL
+        for (int i = 0; i < 4 * PAIRS; i++) sum[i / 4][i % 4] = vdupq_n_s32(BIAS_BITS);
+        arm_expand(type, w, quants);
+        add_quants(sum, quants, x, 4, PAIRS);
+        float32x4x2_t d = arm_halves(w + quant_bytes);
+        float32x4x2_t m = arm_halves(w + quant_bytes + (has_minima ? 16 : 0));
+        ARM_UNROLL
+        for (int h = 0; h < 2; h++) d.val[h] = vmulq_n_f32(d.val[h], 1 / arm_unit(type));
+        ARM_UNROLL
+        for (int i = 0; i < 4 * PAIRS; i++) {
+            float32x4_t value = vsubq_f32(vreinterpretq_f32_s32(sum[i / 4][i % 4]), vdupq_n_f32(BIAS));
+            float32x4_t s = vfmaq_f32(vdupq_n_f32(0), value, pair_columns(d, i % 4));
+            if (has_minima) s = vfmaq_f32(s, pair_rows(sums, i / 4), pair_columns(m, i % 4));
+            acc[i / 4][i % 4] = vfmaq_f32(acc[i / 4][i % 4], s, pair_rows(dx, i / 4));
+        }
+        w += quant_bytes + (has_minima ? 32 : 16);
+        x += 64 * PAIRS;
+        dx += 2 * PAIRS;
+        sums += 2 * PAIRS;
+    }
+    store_few(few, acc, PAIRS);
+}
+
+I8MM_INLINE void few_super(const icp_few *few, icp_weight_type type, const int PAIRS)
+{
+    const bool has_minima = arm_has_minima(type);
+    const int scale_count = has_minima ? 1 : 2;
+    const uint8_t *w = few->packed;
+    const int8_t *x = few->rows.quants;
+    const int8_t *split = few->rows.split;
+    const float *dx = few->rows.scales;
+    float32x4_t acc[PAIRS_MAX][4], u[PAIRS_MAX][4];
+    ARM_UNROLL
+    for (int i = 0; i < 4 * PAIRS; i++) acc[i / 4][i % 4] = vdupq_n_f32(0);
+    for (uint32_t block = 0; block < few->block_count; block += ICP_GROUP_BLOCKS) {
+        const uint8_t *head = w;
+        int32x4_t t[PAIRS_MAX][4];
+        ARM_UNROLL
+        for (int i = 0; i < 4 * PAIRS; i++) t[i / 4][i % 4] = vdupq_n_s32(0);
+        w += has_minima ? 96 : 16;
+        for (uint32_t b = 0; b < ICP_GROUP_BLOCKS; b++) {
+            int8x16_t quants[ARM_BLOCK_VECTORS];
+            arm_expand(type, w, quants);
+            w += arm_quant_bytes(type);
+            ARM_UNROLL
+            for (int part = 0; part < scale_count; part++, x += 64 * PAIRS / scale_count, w += ARM_COLUMNS) {
+                int32x4_t sum[PAIRS_MAX][4];
+                ARM_UNROLL
+                for (int i = 0; i < 4 * PAIRS; i++) sum[i / 4][i % 4] = vdupq_n_s32(0);
+                add_quants(sum, quants + part * 8, x, 4 / scale_count, PAIRS);
+                int32x4x2_t scales = arm_scales(w);
+                ARM_UNROLL
+                for (int i = 0; i < 4 * PAIRS; i++) {
+                    t[i / 4][i % 4] = vmlaq_s32(t[i / 4][i % 4], sum[i / 4][i % 4], pair_scales(scales, i % 4));
+                }
+            }
+        }
+        if (has_minima) sum_minima(u, (const int8_t *)head + 32, split, PAIRS);
+        float32x4x2_t d = arm_halves(head);
+        float32x4x2_t m = arm_halves(head + (has_minima ? 16 : 0));
+        ARM_UNROLL
+        for (int h = 0; h < 2; h++) d.val[h] = vmulq_n_f32(d.val[h], 1 / arm_unit(type));
+        ARM_UNROLL
+        for (int i = 0; i < 4 * PAIRS; i++) {
+            float32x4_t s = vmulq_f32(vcvtq_f32_s32(t[i / 4][i % 4]), pair_columns(d, i % 4));
+            if (has_minima) s = vfmsq_f32(s, u[i / 4][i % 4], pair_columns(m, i % 4));
+            acc[i / 4][i % 4] = vfmaq_f32(acc[i / 4][i % 4], s, pair_rows(dx, i / 4));
+        }
+        split += 32 * PAIRS;
+        dx += 2 * PAIRS;
+    }
+    store_few(few, acc, PAIRS);
+}
+
+#define FEW(name, body)                                                                  \
+    TARGET_I8MM static __attribute__((noinline)) void few_##name##_2(const icp_few *few) \
+    {                                                                                    \
+        body(few, ICP_WEIGHT_##name, 1);                                                 \
+    }                                                                                    \
+    TARGET_I8MM static __attribute__((noinline)) void few_##name##_4(const icp_few *few) \
+    {                                                                                    \
+        body(few, ICP_WEIGHT_##name, 2);                                                 \
+    }                                                                                    \
+    TARGET_I8MM static __attribute__((noinline)) void few_##name##_6(const icp_few *few) \
+    {                                                                                    \
+        body(few, ICP_WEIGHT_##name, 3);                                                 \
+    }
+FEW(Q8_0, few_blocks)
+FEW(Q4_0, few_blocks)
+FEW(Q4_1, few_blocks)
+FEW(Q5_0, few_blocks)
+FEW(Q5_1, few_blocks)
+FEW(Q4_K, few_super)
+FEW(Q5_K, few_super)
+FEW(Q6_K, few_super)
+#undef FEW
+
+#define FEW(name) [ICP_WEIGHT_##name] = {few_##name##_2, few_##name##_4, few_##name##_6}
+static void few_rows(const icp_few *few)
+{
+    static void (*const functions[][PAIRS_MAX])(const icp_few *) = {FEW(Q8_0), FEW(Q4_0), FEW(Q4_1), FEW(Q5_0),
+                                                                    FEW(Q5_1), FEW(Q4_K), FEW(Q5_K), FEW(Q6_K)};
+    functions[few->type][few->rows.lanes / 2 - 1](few);
+}
+#undef FEW
 
 /* ---- One row ---------------------------------------------------------------------------------------------- */
 
@@ -629,6 +784,8 @@ const icp_kernels icp_kernels_i8mm = {
     .float_tile = icp_arm_float_tile,
     .transpose = icp_arm_transpose,
     .vector = vector,
+    .few = few_rows,
+    .few_rows = 12,
 };
 
 #else
