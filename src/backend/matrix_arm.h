@@ -67,74 +67,60 @@ ARM_INLINE uint8x16_t arm_shift(uint8x16_t value, int count)
     return vshlq_u8(value, vdupq_n_s8((int8_t)count));
 }
 
-/* Nibble vectors: quants of vector i in the low, of vector i + 8 in the high four bits. */
-ARM_INLINE void arm_expand_4(const uint8_t *packed, bool is_signed, uint8x16_t w[16])
+/* Vector i of a block's 16: the low nibbles of packed vector i, or the high ones of packed vector i - 8. */
+ARM_INLINE uint8x16_t arm_quant_4(const uint8_t *packed, bool is_signed, int i)
 {
-    ARM_UNROLL
-    for (int i = 0; i < 8; i++) {
-        uint8x16_t both = vld1q_u8(packed + i * 16);
-        w[i] = is_signed ? arm_shift(both, 4) : vandq_u8(both, vdupq_n_u8(15));
-        w[i + 8] = is_signed ? vandq_u8(both, vdupq_n_u8(0xf0)) : arm_shift(both, -4);
-    }
+    uint8x16_t both = vld1q_u8(packed + i % 8 * 16);
+    if (is_signed) return i < 8 ? arm_shift(both, 4) : vandq_u8(both, vdupq_n_u8(0xf0));
+    return i < 8 ? vandq_u8(both, vdupq_n_u8(15)) : arm_shift(both, -4);
 }
 
-/* The fifth bit of vector i is bit i / 2 of the bytes of high vector i % 2. */
-ARM_INLINE void arm_expand_5(const uint8_t *packed, bool is_signed, uint8x16_t w[16])
+/* The fifth bit of vector i is bit i / 2 of the bytes of high vector i % 2. Shifts are what costs here: Neoverse V1
+ * begins two in a cycle, of other operations four. So bits are put together by bit select (bsl), or by shift and insert
+ * (sri) where that saves a shift. */
+ARM_INLINE uint8x16_t arm_quant_5(const uint8_t *packed, bool is_signed, int i)
 {
-    const uint8x16_t bit = vdupq_n_u8(16);
-    uint8x16_t high[2] = {vld1q_u8(packed + 128), vld1q_u8(packed + 144)};
-    arm_expand_4(packed, false, w);
-    ARM_UNROLL
-    for (int i = 0; i < 16; i++) {
-        w[i] = vorrq_u8(w[i], vandq_u8(arm_shift(high[i % 2], 4 - i / 2), bit));
-        if (is_signed) w[i] = arm_shift(w[i], 3);
-    }
+    uint8x16_t both = vld1q_u8(packed + i % 8 * 16);
+    uint8x16_t bit = arm_shift(vld1q_u8(packed + 128 + i % 2 * 16), (is_signed ? 7 : 4) - i / 2);
+    if (!is_signed) return vbslq_u8(vdupq_n_u8(16), bit, arm_quant_4(packed, false, i));
+    if (i < 8) return vbslq_u8(vdupq_n_u8(0x80), bit, arm_shift(both, 3));
+    return vandq_u8(vsriq_n_u8(bit, both, 1), vdupq_n_u8(0xf8));
 }
 
-/* The upper two bits of vector i are bits 2 * (i / 4) and the next of the bytes of high vector i % 4. Shift and insert
- * (sri) puts the nibble under them. */
-ARM_INLINE void arm_expand_6(const uint8_t *packed, uint8x16_t w[16])
+/* The upper two bits of vector i are bits 2 * (i / 4) and the next of the bytes of high vector i % 4. */
+ARM_INLINE uint8x16_t arm_quant_6(const uint8_t *packed, int i)
 {
-    const uint8x16_t mask = vdupq_n_u8(0xfc);
-    uint8x16_t high[4];
-    ARM_UNROLL
-    for (int i = 0; i < 4; i++) high[i] = vld1q_u8(packed + 128 + i * 16);
-    ARM_UNROLL
-    for (int i = 0; i < 8; i++) {
-        uint8x16_t both = vld1q_u8(packed + i * 16);
-        w[i] = vsriq_n_u8(arm_shift(high[i % 4], 6 - 2 * (i / 4)), arm_shift(both, 4), 2);
-        w[i + 8] = vandq_u8(vsriq_n_u8(arm_shift(high[i % 4], 2 - 2 * (i / 4)), both, 2), mask);
-    }
+    uint8x16_t both = vld1q_u8(packed + i % 8 * 16);
+    uint8x16_t bits = arm_shift(vld1q_u8(packed + 128 + i % 4 * 16), 6 - 2 * (i / 4));
+    if (i < 8) return vbslq_u8(vdupq_n_u8(0xc0), bits, arm_shift(both, 2));
+    return vandq_u8(vsriq_n_u8(bits, both, 2), vdupq_n_u8(0xfc));
 }
 
-/* A block's quants; type is a constant where this is called. */
-ARM_INLINE void arm_expand(icp_weight_type type, const uint8_t *packed, int8x16_t out[16])
+/* Vector i of a block's quants; type and i are constants where this is called. */
+ARM_INLINE int8x16_t arm_quant(icp_weight_type type, const uint8_t *packed, int i)
 {
-    uint8x16_t w[16];
     switch (type) {
     case ICP_WEIGHT_Q4_0:
-        arm_expand_4(packed, true, w);
-        break;
+        return vreinterpretq_s8_u8(arm_quant_4(packed, true, i));
     case ICP_WEIGHT_Q4_1:
     case ICP_WEIGHT_Q4_K:
-        arm_expand_4(packed, false, w);
-        break;
+        return vreinterpretq_s8_u8(arm_quant_4(packed, false, i));
     case ICP_WEIGHT_Q5_0:
-        arm_expand_5(packed, true, w);
-        break;
+        return vreinterpretq_s8_u8(arm_quant_5(packed, true, i));
     case ICP_WEIGHT_Q5_1:
     case ICP_WEIGHT_Q5_K:
-        arm_expand_5(packed, false, w);
-        break;
+        return vreinterpretq_s8_u8(arm_quant_5(packed, false, i));
     case ICP_WEIGHT_Q6_K:
-        arm_expand_6(packed, w);
-        break;
+        return vreinterpretq_s8_u8(arm_quant_6(packed, i));
     default:
-        ARM_UNROLL
-        for (int i = 0; i < 16; i++) w[i] = vld1q_u8(packed + i * 16);
+        return vreinterpretq_s8_u8(vld1q_u8(packed + i * 16));
     }
+}
+
+ARM_INLINE void arm_expand(icp_weight_type type, const uint8_t *packed, int8x16_t out[16])
+{
     ARM_UNROLL
-    for (int i = 0; i < 16; i++) out[i] = vreinterpretq_s8_u8(w[i]);
+    for (int i = 0; i < (int)ARM_BLOCK_VECTORS; i++) out[i] = arm_quant(type, packed, i);
 }
 
 /* Eight halves as floats. */
