@@ -61,6 +61,34 @@ ARM_INLINE size_t arm_quant_bytes(icp_weight_type type)
     }
 }
 
+/* Zeros. A compiler would copy them from a register that it keeps; the processor does a movi of 0 when it renames. */
+ARM_INLINE int32x4_t arm_zero(void)
+{
+    int32x4_t zero;
+    __asm__ volatile("movi %0.2d, #0" : "=w"(zero));
+    return zero;
+}
+
+ARM_INLINE float32x4_t arm_zero_floats(void)
+{
+    return vreinterpretq_f32_s32(arm_zero());
+}
+
+/* Whole numbers as floats, divided by arm_unit, which costs nothing and is exact. */
+ARM_INLINE float32x4_t arm_float(icp_weight_type type, int32x4_t value)
+{
+    switch (type) {
+    case ICP_WEIGHT_Q4_0:
+        return vcvtq_n_f32_s32(value, 4);
+    case ICP_WEIGHT_Q5_0:
+        return vcvtq_n_f32_s32(value, 3);
+    case ICP_WEIGHT_Q6_K:
+        return vcvtq_n_f32_s32(value, 2);
+    default:
+        return vcvtq_f32_s32(value);
+    }
+}
+
 /* Left by count, or right where it is negative; the compiler sees a constant. */
 ARM_INLINE uint8x16_t arm_shift(uint8x16_t value, int count)
 {

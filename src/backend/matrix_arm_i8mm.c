@@ -552,17 +552,15 @@ I8MM_INLINE void few_blocks(const icp_few *few, icp_weight_type type, const int 
         int8x16_t quants[ARM_BLOCK_VECTORS];
         int32x4_t sum[PAIRS_MAX][4];
         ARM_UNROLL
-        for (int i = 0; i < 4 * PAIRS; i++) sum[i / 4][i % 4] = vdupq_n_s32(BIAS_BITS);
+        for (int i = 0; i < 4 * PAIRS; i++) sum[i / 4][i % 4] = arm_zero();
         arm_expand(type, w, quants);
         add_quants(sum, quants, x, 4, PAIRS);
         float32x4x2_t d = arm_halves(w + quant_bytes);
         float32x4x2_t m = arm_halves(w + quant_bytes + (has_minima ? 16 : 0));
         ARM_UNROLL
-        for (int h = 0; h < 2; h++) d.val[h] = vmulq_n_f32(d.val[h], 1 / arm_unit(type));
-        ARM_UNROLL
         for (int i = 0; i < 4 * PAIRS; i++) {
-            float32x4_t value = vsubq_f32(vreinterpretq_f32_s32(sum[i / 4][i % 4]), vdupq_n_f32(BIAS));
-            float32x4_t s = vfmaq_f32(vdupq_n_f32(0), value, pair_columns(d, i % 4));
+            float32x4_t value = arm_float(type, sum[i / 4][i % 4]);
+            float32x4_t s = vfmaq_f32(arm_zero_floats(), value, pair_columns(d, i % 4));
             if (has_minima) s = vfmaq_f32(s, pair_rows(sums, i / 4), pair_columns(m, i % 4));
             acc[i / 4][i % 4] = vfmaq_f32(acc[i / 4][i % 4], s, pair_rows(dx, i / 4));
         }
@@ -599,7 +597,7 @@ I8MM_INLINE void few_super(const icp_few *few, icp_weight_type type, const int P
             for (int part = 0; part < scale_count; part++, x += 64 * PAIRS / scale_count, w += ARM_COLUMNS) {
                 int32x4_t sum[PAIRS_MAX][4];
                 ARM_UNROLL
-                for (int i = 0; i < 4 * PAIRS; i++) sum[i / 4][i % 4] = vdupq_n_s32(0);
+                for (int i = 0; i < 4 * PAIRS; i++) sum[i / 4][i % 4] = arm_zero();
                 add_quants(sum, quants + part * 8, x, 4 / scale_count, PAIRS);
                 int32x4x2_t scales = arm_scales(w);
                 ARM_UNROLL
@@ -612,10 +610,8 @@ I8MM_INLINE void few_super(const icp_few *few, icp_weight_type type, const int P
         float32x4x2_t d = arm_halves(head);
         float32x4x2_t m = arm_halves(head + (has_minima ? 16 : 0));
         ARM_UNROLL
-        for (int h = 0; h < 2; h++) d.val[h] = vmulq_n_f32(d.val[h], 1 / arm_unit(type));
-        ARM_UNROLL
         for (int i = 0; i < 4 * PAIRS; i++) {
-            float32x4_t s = vmulq_f32(vcvtq_f32_s32(t[i / 4][i % 4]), pair_columns(d, i % 4));
+            float32x4_t s = vmulq_f32(arm_float(type, t[i / 4][i % 4]), pair_columns(d, i % 4));
             if (has_minima) s = vfmsq_f32(s, u[i / 4][i % 4], pair_columns(m, i % 4));
             acc[i / 4][i % 4] = vfmaq_f32(acc[i / 4][i % 4], s, pair_rows(dx, i / 4));
         }
@@ -664,7 +660,7 @@ I8MM_INLINE int32x4x2_t dot_steps(const int8x16_t *w, const int8_t *x, const int
 {
     int32x4_t sum[4];
     ARM_UNROLL
-    for (int j = 0; j < 4; j++) sum[j] = vdupq_n_s32(0);
+    for (int j = 0; j < 4; j++) sum[j] = arm_zero();
     ARM_UNROLL
     for (int step = 0; step < STEPS; step++) {
         int8x16_t row = vld1q_s8(x + step * 16);
@@ -682,14 +678,14 @@ I8MM_INLINE void vector_blocks(icp_weight_type type, const icp_row_part *rows, c
     const int8_t *x = rows->quants;
     float32x4_t acc[2] = {vdupq_n_f32(0), vdupq_n_f32(0)};
     for (uint32_t block = 0; block < block_count; block++, x += 64) {
-        float32x4_t dx = vdupq_n_f32(rows->scales[(size_t)block * 2] * (1 / arm_unit(type)));
+        float32x4_t dx = vdupq_n_f32(rows->scales[(size_t)block * 2]);
         float32x4_t s[2];
         int8x16_t quants[ARM_BLOCK_VECTORS];
         arm_expand(type, w, quants);
         int32x4x2_t sum = dot_steps(quants, x, 4);
         float32x4x2_t d = arm_halves(w + quant_bytes);
         ARM_UNROLL
-        for (int h = 0; h < 2; h++) s[h] = vfmaq_f32(vdupq_n_f32(0), vcvtq_f32_s32(sum.val[h]), d.val[h]);
+        for (int h = 0; h < 2; h++) s[h] = vfmaq_f32(arm_zero_floats(), arm_float(type, sum.val[h]), d.val[h]);
         if (has_minima) {
             float32x4x2_t m = arm_halves(w + quant_bytes + 16);
             ARM_UNROLL
@@ -728,11 +724,11 @@ I8MM_INLINE void vector_super(icp_weight_type type, const icp_row_part *rows, co
                 for (int h = 0; h < 2; h++) t[h] = vmlaq_s32(t[h], sum.val[h], scale.val[h]);
             }
         }
-        float32x4_t dx = vdupq_n_f32(rows->scales[block / ICP_GROUP_BLOCKS * 2] * (1 / arm_unit(type)));
+        float32x4_t dx = vdupq_n_f32(rows->scales[block / ICP_GROUP_BLOCKS * 2]);
         float32x4x2_t d = arm_halves(head);
         float32x4_t s[2];
         ARM_UNROLL
-        for (int h = 0; h < 2; h++) s[h] = vmulq_f32(vcvtq_f32_s32(t[h]), d.val[h]);
+        for (int h = 0; h < 2; h++) s[h] = vmulq_f32(arm_float(type, t[h]), d.val[h]);
         if (has_minima) {
             float32x4x2_t m = arm_halves(head + 16);
             int32x4_t u[4];
