@@ -433,12 +433,12 @@ void icp_matrix_multiply(const icp_multiply *multiply, uint32_t first, uint32_t 
     piece p = {.multiply = multiply, .kernels = kernels, .acc = scratch};
     p.acc_stride = (size_t)panels * kernels->panel_columns;
     p.scratch = (uint8_t *)scratch + ROW_BLOCK * COLUMNS_MAX * sizeof(float);
-    for (uint32_t i = 0; i < count; i += panels) {
-        p.panel = first + i;
-        p.panel_count = count - i < panels ? count - i : panels;
-        for (p.row = 0; p.row < multiply->row_count; p.row += row_block) {
-            uint32_t left = multiply->row_count - p.row;
-            p.row_count = left < row_block ? left : row_block;
+    for (p.row = 0; p.row < multiply->row_count; p.row += row_block) {
+        uint32_t left = multiply->row_count - p.row;
+        p.row_count = left < row_block ? left : row_block;
+        for (uint32_t i = 0; i < count; i += panels) {
+            p.panel = first + i;
+            p.panel_count = count - i < panels ? count - i : panels;
             if (multiply->row_count == 1 && kernels->vector != NULL) {
                 multiply_vector(&p);
             } else if (is_quantised && multiply->row_count <= kernels->few_rows) {
