@@ -1,9 +1,9 @@
 /* matrix.c - the way of a product through the caches, for every set of kernels.
  *
- * Many rows. A few panels at a time are unpacked, a chunk of k at a time, into scratch that stays in the first cache;
- * then all rows pass by in tiles, each read once for those panels. So unpacking is paid once for hundreds of rows, and
- * the rows stream from the second cache. What a tile has summed up waits in acc between the chunks, which changes no
- * operation: the sum of an output is the same chain in the order of k, see matrix.h.
+ * Many rows. A panel or a few at a time are unpacked, a chunk of k at a time, into scratch that stays in the first
+ * cache; then all rows pass by in tiles, each read once for those panels. So unpacking is paid once for hundreds of
+ * rows, and the rows stream from the second cache. What a tile has summed up waits in acc between the chunks, which
+ * changes no operation: the sum of an output is the same chain in the order of k, see matrix.h.
  *
  *      scratch  [ acc: rows of a row block x panels | chunk of panel 0 | chunk of panel 1 | ... ]
  *
@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS_AT_ONCE 16u /* quantised outputs under one pass of the rows, whole panels: 40 KiB in the first cache */
-#define FLOAT_COLUMNS 64u   /* float outputs: 32 KiB */
-#define COLUMNS_MAX 64u     /* of the two above, and of a panel */
-#define PANELS_AT_ONCE 2u   /* quantised panels, at most */
-#define ROW_BLOCK 240u      /* rows per unpacking, at most: a multiple of every tile_rows and float_tile_rows */
+#define COLUMNS_AT_ONCE 8u /* quantised outputs under one pass of the rows, whole panels: 25 KiB in the first cache */
+#define FLOAT_COLUMNS 64u  /* float outputs: 32 KiB */
+#define COLUMNS_MAX 64u    /* of the two above, and of a panel */
+#define PANELS_AT_ONCE 2u  /* quantised panels, at most */
+#define ROW_BLOCK 240u     /* rows per unpacking, at most: a multiple of every tile_rows and float_tile_rows */
 #define SCRATCH_ALIGN 64u
 
 /* ---- Sets ------------------------------------------------------------------------------------------------- */
