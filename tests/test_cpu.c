@@ -92,38 +92,49 @@ static void fill_widely(cpu_random *random, float *out, size_t count)
 
 static void try_softmax(const icp_math *math, cpu_random *random)
 {
-    float scores[2][64], max[2], sums[2][16];
-    icp_softmax softmax[2];
-    fill_widely(random, scores[0], 64);
+    enum { ROWS = 3 };
+    float scores[2][ROWS * 64], max[2][ROWS], sums[2][ROWS * 16], factors[2][ROWS];
+    fill_widely(random, scores[0], ROWS * 64);
     scores[0][2] = scores[0][3] = 9.0f;
     memcpy(scores[1], scores[0], sizeof(scores[0]));
-    max[0] = max[1] = cpu_random_below(random, 2) == 0 ? -INFINITY : cpu_random_float(random);
-    cpu_random_fill(random, sums[0], 16);
+    for (uint32_t i = 0; i < ROWS; i++)
+        max[0][i] = max[1][i] = cpu_random_below(random, 2) == 0 ? -INFINITY : cpu_random_float(random);
+    cpu_random_fill(random, sums[0], ROWS * 16);
     memcpy(sums[1], sums[0], sizeof(sums[0]));
-    uint32_t begin = cpu_random_below(random, 64);
-    uint32_t end = begin + 1 + cpu_random_below(random, 64 - begin);
+    uint32_t begin = cpu_random_below(random, 2) == 0 ? 0 : cpu_random_below(random, 64);
+    uint32_t end = cpu_random_below(random, 2) == 0 ? 64 : begin + 1 + cpu_random_below(random, 64 - begin);
     float softcap = cpu_random_below(random, 3) == 0 ? 20.0f : 0.0f;
-    float factors[2];
     for (int i = 0; i < 2; i++) {
-        softmax[i] = (icp_softmax){scores[i], begin, end, 0.37f, softcap, &max[i], sums[i]};
-        factors[i] = (i == 0 ? math : &icp_math_plain)->softmax(&softmax[i]);
+        icp_softmax softmax = {.scores = scores[i],
+                               .stride = 64,
+                               .row_count = ROWS,
+                               .begin = begin,
+                               .end = end,
+                               .softcap = softcap,
+                               .max = max[i],
+                               .sums = sums[i],
+                               .factors = factors[i]};
+        (i == 0 ? math : &icp_math_plain)->softmax(&softmax);
     }
-    assert_memory_equal(&factors[0], &factors[1], sizeof(float));
+    assert_memory_equal(factors[0], factors[1], sizeof(factors[0]));
     assert_memory_equal(scores[0], scores[1], sizeof(scores[0]));
     assert_memory_equal(sums[0], sums[1], sizeof(sums[0]));
-    assert_true(max[0] == max[1]);
-    for (uint32_t i = begin / 16 * 16; i < (end + 15) / 16 * 16; i++)
-        if (i < begin || i >= end) assert_true(scores[0][i] == 0.0f);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        assert_true(max[0][r] == max[1][r]);
+        for (uint32_t i = begin / 16 * 16; i < (end + 15) / 16 * 16; i++)
+            if (i < begin || i >= end) assert_true(scores[0][r * 64 + i] == 0.0f);
+    }
 }
 
 static void try_product(const icp_math *math, cpu_random *random)
 {
     enum { ROWS = 9, DEPTH = 37, SLABS = 3 };
-    float a[ROWS * DEPTH], b[SLABS * DEPTH * 16], c[2][ROWS * 64];
+    float a[ROWS * DEPTH], b[SLABS * DEPTH * 16], c[2][ROWS * 64], factors[ROWS];
     cpu_random_fill(random, a, ROWS * DEPTH);
     cpu_random_fill(random, b, SLABS * DEPTH * 16);
     cpu_random_fill(random, c[0], ROWS * 64);
     memcpy(c[1], c[0], sizeof(c[0]));
+    cpu_random_fill(random, factors, ROWS);
     uint32_t rows = 1 + cpu_random_below(random, ROWS);
     uint32_t slabs = 1 + cpu_random_below(random, SLABS);
     uint32_t depth = 1 + cpu_random_below(random, DEPTH);
@@ -137,7 +148,8 @@ static void try_product(const icp_math *math, cpu_random *random)
                            .depth = depth,
                            .b_slab = is_wide ? 16 : DEPTH * 16,
                            .b_stride = is_wide ? SLABS * 16 : 16,
-                           .is_sum = cpu_random_below(random, 2) == 0};
+                           .is_sum = cpu_random_below(random, 2) == 0,
+                           .factors = cpu_random_below(random, 2) == 0 ? NULL : factors};
     product.c = c[0];
     math->product(&product);
     product.c = c[1];

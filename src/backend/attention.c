@@ -5,6 +5,7 @@
  *      positions   | segment 0: 512             | segment 1             | ...          at absolute multiples
  *      segment     | tile 0: 64 | tile 1 | ...                                         at absolute multiples
  *
+ *   - q is multiplied by the scale once;
  *   - in a tile: scores, their maximum, weights p = exp(score - max so far); what the segment has so far is multiplied
  *     by exp(old max - new max); o[d] = fma(p[j], v[j][d], o[d]), j rising; weights are summed by position modulo 16;
  *   - segments, each begun anew, are merged in rising order.
@@ -51,6 +52,7 @@ typedef struct scratch {
     float *k;                                /* [TILE / 16][head_dim][16] */
     float *v;                                /* [TILE][width] */
     float *max;                              /* [rows]: of the segment */
+    float *factors;                          /* [rows]: that o is multiplied by, for the larger max of this tile */
     float *lanes;                            /* [rows][16]: sums of its weights */
     float *sums;                             /* [rows]: the same, added up */
     float *o;                                /* [rows][width] */
@@ -118,6 +120,7 @@ static void carve(icp_arena *arena, icp_attention *attention, uint32_t width)
         piece.k = icp_arena_take(arena, (size_t)TILE * width, sizeof(float));
         piece.v = icp_arena_take(arena, (size_t)TILE * width, sizeof(float));
         piece.max = icp_arena_take(arena, ROWS_MAX, sizeof(float));
+        piece.factors = icp_arena_take(arena, ROWS_MAX, sizeof(float));
         piece.lanes = icp_arena_take(arena, (size_t)ROWS_MAX * LANES, sizeof(float));
         piece.sums = icp_arena_take(arena, ROWS_MAX, sizeof(float));
         piece.o = icp_arena_take(arena, (size_t)ROWS_MAX * width, sizeof(float));
@@ -241,7 +244,7 @@ static uint32_t left_in_block(const tile_work *tile, uint32_t at)
     return block_tokens - (tile->base + at) % block_tokens;
 }
 
-/* scores = q * k. seen is within the tile here and below. */
+/* scores = q * k, q multiplied by the scale before. seen is within the tile here and below. */
 static void multiply_keys(const tile_work *tile, range seen, range rows)
 {
     const attend_work *work = tile->work;
@@ -283,7 +286,8 @@ static void multiply_values(const tile_work *tile, range seen, range rows)
                            .row_count = rows.end - rows.begin,
                            .slab_count = work->width / LANES,
                            .depth = seen.end - seen.begin,
-                           .is_sum = true};
+                           .is_sum = true,
+                           .factors = tile->mine->factors + rows.begin};
     if (!tile->is_direct) {
         work->math->product(&product);
         return;
@@ -294,6 +298,7 @@ static void multiply_values(const tile_work *tile, range seen, range rows)
         const uint16_t *run = (const uint16_t *)(const void *)run_at(tile, tile->base + at).v;
         product.b_halves = run + (size_t)(at % LANES) * work->width;
         work->math->product(&product);
+        product.factors = NULL;
     }
 }
 
@@ -302,20 +307,16 @@ static void attend_rows(const tile_work *tile, range seen, range rows)
 {
     const attend_work *work = tile->work;
     multiply_keys(tile, seen, rows);
-    for (uint32_t r = rows.begin; r < rows.end; r++) {
-        icp_softmax softmax = {.scores = tile->mine->scores + (size_t)r * TILE,
-                               .begin = seen.begin,
-                               .end = seen.end,
-                               .scale = work->attend->scale,
-                               .softcap = work->attend->softcap,
-                               .max = tile->mine->max + r,
-                               .sums = tile->mine->lanes + (size_t)r * LANES};
-        float factor = work->math->softmax(&softmax);
-        if (factor == 1.0f) continue; /* most of the time, after the first tiles; o * 1 is o */
-        float *o = tile->mine->o + (size_t)r * work->width;
-        for (uint32_t at = 0; at < work->width; at += LANES)
-            for (uint32_t i = 0; i < LANES; i++) o[at + i] *= factor;
-    }
+    icp_softmax softmax = {.scores = tile->mine->scores + (size_t)rows.begin * TILE,
+                           .stride = TILE,
+                           .row_count = rows.end - rows.begin,
+                           .begin = seen.begin,
+                           .end = seen.end,
+                           .softcap = work->attend->softcap,
+                           .max = tile->mine->max + rows.begin,
+                           .sums = tile->mine->lanes + (size_t)rows.begin * LANES,
+                           .factors = tile->mine->factors + rows.begin};
+    work->math->softmax(&softmax);
     multiply_values(tile, seen, rows);
 }
 
@@ -350,7 +351,8 @@ static void load_rows(const attend_work *work, const unit *self, const scratch *
         size_t row = (size_t)self->sequence->row_start + self->row_first + r;
         const float *q = work->attend->q + (row * work->attend->head_count + self->head_first) * work->dim;
         size_t count = (size_t)self->head_count * work->dim;
-        memcpy(mine->q + r * count, q, count * sizeof(*q));
+        float *out = mine->q + r * count;
+        for (size_t i = 0; i < count; i++) out[i] = q[i] * work->attend->scale;
     }
 }
 

@@ -31,24 +31,28 @@ typedef struct icp_product {
     uint32_t slab_count;
     uint32_t depth;
     bool is_sum; /* adds to what c holds */
+    const float
+        *factors; /* [row_count]: what c holds is multiplied by them first, where it is added to; NULL: by none */
 } icp_product;
 
-/* One row of scores becomes weights, by the rule of online softmax. Positions [begin, end) of the row count; of others,
+/* Rows of scores become weights, by the rule of online softmax. Positions [begin, end) of each row count; of others,
  * the weights are 0 where they share 16 lanes with one that counts, else they are not written. */
 typedef struct icp_softmax {
-    float *scores; /* q * k in, exp(score - max) out */
+    float *scores; /* [row_count]: scores in, exp(score - max) out; rows stride apart */
+    size_t stride;
+    uint32_t row_count;
     uint32_t begin;
-    uint32_t end; /* > begin */
-    float scale;
-    float softcap; /* 0: none */
-    float *max;    /* of all scores so far; -infinity at first */
-    float *sums;   /* [16]: of the weights so far, by position modulo 16 */
+    uint32_t end;   /* > begin */
+    float softcap;  /* 0: none */
+    float *max;     /* [row_count]: of all scores so far; -infinity at first */
+    float *sums;    /* [row_count][16]: of the weights so far, by position modulo 16 */
+    float *factors; /* [row_count], out: exp(old max - new max), by which what was summed so far is to be multiplied */
 } icp_softmax;
 
 typedef struct icp_math {
     const char *name;
     void (*product)(const icp_product *product);
-    float (*softmax)(const icp_softmax *softmax); /* exp(old max - new max): what sums so far are to be multiplied by */
+    void (*softmax)(const icp_softmax *softmax);
     void (*exponentials)(float *x, size_t count); /* x = exp(x) */
     void (*gate)(icp_gate_kind kind, float *gate, const float *up, size_t count);
     void (*cap)(float *x, size_t count, float softcap);

@@ -47,12 +47,13 @@ typedef struct tile_sums {
     if (rows > 2) macro(2, lane); \
     if (rows > 3) macro(3, lane)
 
-#define LOAD_SUMS(r, unused)                             \
-    do {                                                 \
-        sums.v[r][0] = vld1q_f32(c + (r)*c_stride);      \
-        sums.v[r][1] = vld1q_f32(c + (r)*c_stride + 4);  \
-        sums.v[r][2] = vld1q_f32(c + (r)*c_stride + 8);  \
-        sums.v[r][3] = vld1q_f32(c + (r)*c_stride + 12); \
+#define LOAD_SUMS(r, unused)                                                          \
+    do {                                                                              \
+        const float factor = self->factors == NULL ? 1.0f : self->factors[row + (r)]; \
+        sums.v[r][0] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride), factor);              \
+        sums.v[r][1] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride + 4), factor);          \
+        sums.v[r][2] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride + 8), factor);          \
+        sums.v[r][3] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride + 12), factor);         \
     } while (0)
 
 #define CLEAR_SUMS(r, unused) sums.v[r][0] = sums.v[r][1] = sums.v[r][2] = sums.v[r][3] = vdupq_n_f32(0.0f)

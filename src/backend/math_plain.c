@@ -13,7 +13,8 @@ static void plain_product(const icp_product *self)
         for (uint32_t s = 0; s < self->slab_count; s++) {
             float *c = self->c + r * self->c_stride + s * LANES;
             float acc[LANES];
-            for (uint32_t i = 0; i < LANES; i++) acc[i] = self->is_sum ? c[i] : 0.0f;
+            float factor = self->factors == NULL ? 1.0f : self->factors[r];
+            for (uint32_t i = 0; i < LANES; i++) acc[i] = self->is_sum ? c[i] * factor : 0.0f;
             for (uint32_t k = 0; k < self->depth; k++) {
                 size_t at = s * self->b_slab + k * self->b_stride;
                 for (uint32_t i = 0; i < LANES; i++) {

@@ -31,8 +31,9 @@ BODY void product_tile(const icp_product *self, uint32_t row, uint32_t slab, con
     tile_sums sums;
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
+        const vec factor = vec_set(self->factors == NULL ? 1.0f : self->factors[row + r]);
         UNROLL for (uint32_t i = 0; i < count; i++) sums.v[r][i] =
-            self->is_sum ? vec_load(c + r * self->c_stride + i * WIDTH) : vec_set(0.0f);
+            self->is_sum ? vec_mul(vec_load(c + r * self->c_stride + i * WIDTH), factor) : vec_set(0.0f);
     }
     for (uint32_t k = 0; k < self->depth; k++, b += self->b_stride) {
         vec w[TILE_SLABS * VECS];
