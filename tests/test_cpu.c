@@ -156,14 +156,21 @@ static void try_product(const icp_math *math, cpu_random *random)
     icp_math_plain.product(&product);
     assert_memory_equal(c[0], c[1], sizeof(c[0]));
 
-    /* b as halves: what it gives with the same numbers as floats */
-    static uint16_t halves[SLABS * DEPTH * 16 + 16];
-    for (uint32_t i = 0; i < SLABS * DEPTH * 16; i++) halves[i] = (uint16_t)(cpu_random_bits(random) & 0xbbff);
-    icp_math_plain.floats_of_halves(b, halves, SLABS * DEPTH * 16);
+    /* runs of halves: what it gives with the same numbers as floats, one run behind the other */
+    static uint16_t halves[4][16 * 48];
+    static float floats[4 * 16 * 48];
+    const uint16_t *const runs[4] = {halves[2], halves[0], halves[3], halves[1]};
+    uint32_t first = product.is_sum ? cpu_random_below(random, 16) : 0;
+    for (uint32_t i = 0; i < 4 * 16 * 48; i++) halves[i / 768][i % 768] = (uint16_t)(cpu_random_bits(random) & 0xbbff);
+    for (uint32_t i = 0; i < 4; i++) icp_math_plain.floats_of_halves(floats + i * 768, runs[i], 768);
     memcpy(c[0], c[1], sizeof(c[0]));
+    product.b_slab = product.is_sum ? 16 : 768;
+    product.b_stride = product.is_sum ? 48 : 16;
+    product.b = floats + first * product.b_stride;
     icp_math_plain.product(&product);
     product.b = NULL;
-    product.b_halves = halves;
+    product.b_runs = runs;
+    product.b_first = first;
     product.c = c[0];
     math->product(&product);
     assert_memory_equal(c[0], c[1], sizeof(c[0]));

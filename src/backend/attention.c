@@ -237,13 +237,6 @@ static void prefetch_tile(const tile_work *tile, range positions)
     }
 }
 
-/* Positions from one in the tile to the end of its block: their runs follow one another. */
-static uint32_t left_in_block(const tile_work *tile, uint32_t at)
-{
-    uint32_t block_tokens = tile->work->memory->block_tokens;
-    return block_tokens - (tile->base + at) % block_tokens;
-}
-
 /* scores = q * k, q multiplied by the scale before. seen is within the tile here and below. */
 static void multiply_keys(const tile_work *tile, range seen, range rows)
 {
@@ -263,13 +256,12 @@ static void multiply_keys(const tile_work *tile, range seen, range rows)
         work->math->product(&product);
         return;
     }
+    const uint16_t *runs[TILE / LANES];
+    for (uint32_t i = 0; i < product.slab_count; i++)
+        runs[i] = (const uint16_t *)(const void *)run_at(tile, tile->base + first + i * LANES).k;
     product.b = NULL;
-    for (uint32_t at = first; at < seen.end; at += product.slab_count * LANES) {
-        product.b_halves = (const uint16_t *)(const void *)run_at(tile, tile->base + at).k;
-        product.c = tile->mine->scores + (size_t)rows.begin * TILE + at;
-        product.slab_count = (least(seen.end - at, left_in_block(tile, at)) + LANES - 1) / LANES;
-        work->math->product(&product);
-    }
+    product.b_runs = runs;
+    work->math->product(&product);
 }
 
 /* o += p * v */
@@ -292,14 +284,14 @@ static void multiply_values(const tile_work *tile, range seen, range rows)
         work->math->product(&product);
         return;
     }
+    const uint16_t *runs[TILE / LANES];
+    uint32_t first = seen.begin / LANES * LANES;
+    for (uint32_t at = first; at < seen.end; at += LANES)
+        runs[(at - first) / LANES] = (const uint16_t *)(const void *)run_at(tile, tile->base + at).v;
     product.b = NULL;
-    for (uint32_t at = seen.begin; at < seen.end; at += product.depth, product.a += product.depth) {
-        product.depth = least(left_in_block(tile, at), seen.end - at);
-        const uint16_t *run = (const uint16_t *)(const void *)run_at(tile, tile->base + at).v;
-        product.b_halves = run + (size_t)(at % LANES) * work->width;
-        work->math->product(&product);
-        product.factors = NULL;
-    }
+    product.b_runs = runs;
+    product.b_first = seen.begin - first;
+    work->math->product(&product);
 }
 
 /* Rows of the unit, all of which see the positions [begin, end) of the tile and no other of it. */

@@ -21,10 +21,12 @@
 typedef struct icp_product {
     const float *a; /* [row_count, depth], rows a_stride apart */
     size_t a_stride;
-    const float *b;           /* [slab_count][depth][16]: slabs b_slab apart, k b_stride apart */
-    const uint16_t *b_halves; /* instead of b, where that is NULL: as halves */
+    const float *b; /* [slab_count][depth][16]: slabs b_slab apart, k b_stride apart */
     size_t b_slab;
     size_t b_stride;
+    const uint16_t *const *b_runs; /* instead of b, where that is NULL: runs of 16 positions as halves. Keys: each is a
+                                      slab. Values, is_sum: k is position b_first + k of the runs */
+    uint32_t b_first;
     float *c; /* [row_count, slab_count * 16], rows c_stride apart */
     size_t c_stride;
     uint32_t row_count;
@@ -69,7 +71,7 @@ const icp_math *icp_math_at(uint32_t index);
 float icp_math_sum(const float lanes[ICP_MATH_LANES]);
 
 extern const icp_math icp_math_plain;
-extern const icp_math icp_math_neon;                  /* aarch64 */
+extern const icp_math icp_math_neon, icp_math_fmlal;  /* aarch64 */
 extern const icp_math icp_math_avx2, icp_math_avx512; /* x86-64 */
 
 #endif

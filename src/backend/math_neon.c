@@ -1,13 +1,16 @@
 /* math_neon.c - the functions of math.h for aarch64, where NEON with fused multiply-add and conversions from half are
- * part of the base instruction set.
- *
- * The product works on tiles of 4 rows by 16 lanes: 16 sums, 4 vectors of b, 4 of a: 28 of 32 registers, and one load
- * for every 3.2 multiply-adds. */
+ * part of the base instruction set; and a set whose product uses fmlal, where the machine has it. */
 #include "backend/math.h"
 
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
+
+#if defined(__clang__)
+#define TARGET_FMLAL __attribute__((target("fullfp16,fp16fml")))
+#else
+#define TARGET_FMLAL __attribute__((target("arch=armv8.2-a+fp16fml")))
+#endif
 
 #define WIDTH 4u
 #define TARGET
@@ -35,130 +38,231 @@ static inline vec vec_shift(vec y, vec n)
 
 #include "backend/math_body.h"
 
-/* A tile is rows x 16 sums, rows a constant once inlined; each sum is named by constants, so that every compiler keeps
- * it in a register (clang 14 does not where rows are a loop: a third of the speed). */
-typedef struct tile_sums {
-    float32x4_t v[4][4]; /* [row][lanes / 4] */
-} tile_sums;
+/* ---- Product ------------------------------------------------------------------------------------------- */
 
-#define EACH_ROW(macro, lane)     \
-    if (rows > 0) macro(0, lane); \
-    if (rows > 1) macro(1, lane); \
-    if (rows > 2) macro(2, lane); \
-    if (rows > 3) macro(3, lane)
+/* A tile in registers, in assembly: from C, compilers reach two thirds of the speed (clang 14 a third).
+ *
+ *      v0 to v15    sums: up to 4 rows x 16 lanes, or up to 8 rows x 8
+ *      v16 to v19   16 or 8 values of b at k, and halves on their way
+ *      v24 to v31   factors of each row, for 4 k
+ *
+ *      x0 to x7     where the factors of each row are read
+ *      x8, x9, x10  where b is read, k left to do, where c is read
+ *
+ * Rows below are what is known of one: its number, its sums, its factors. */
+#define ROWS16_1(m, x) m(x, 0, 0, 1, 2, 3, 24)
+#define ROWS16_2(m, x) ROWS16_1(m, x) m(x, 1, 4, 5, 6, 7, 25)
+#define ROWS16_3(m, x) ROWS16_2(m, x) m(x, 2, 8, 9, 10, 11, 26)
+#define ROWS16_4(m, x) ROWS16_3(m, x) m(x, 3, 12, 13, 14, 15, 27)
+#define ROWS8_4(m, x) m(x, 0, 0, 1, 24) m(x, 1, 2, 3, 25) m(x, 2, 4, 5, 26) m(x, 3, 6, 7, 27)
+#define ROWS8_5(m, x) ROWS8_4(m, x) m(x, 4, 8, 9, 28)
+#define ROWS8_6(m, x) ROWS8_5(m, x) m(x, 5, 10, 11, 29)
+#define ROWS8_7(m, x) ROWS8_6(m, x) m(x, 6, 12, 13, 30)
+#define ROWS8_8(m, x) ROWS8_7(m, x) m(x, 7, 14, 15, 31)
 
-#define LOAD_SUMS(r, unused)                                                          \
-    do {                                                                              \
-        const float factor = self->factors == NULL ? 1.0f : self->factors[row + (r)]; \
-        sums.v[r][0] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride), factor);              \
-        sums.v[r][1] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride + 4), factor);          \
-        sums.v[r][2] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride + 8), factor);          \
-        sums.v[r][3] = vmulq_n_f32(vld1q_f32(c + (r)*c_stride + 12), factor);         \
-    } while (0)
+#define FMA(sum, b, factor, lane) "fmla v" #sum ".4s, v" #b ".4s, v" #factor ".s[" #lane "]\n"
+#define FMAS16(lane, r, s0, s1, s2, s3, f) \
+    FMA(s0, 16, f, lane) FMA(s1, 17, f, lane) FMA(s2, 18, f, lane) FMA(s3, 19, f, lane)
+#define FMAS8(lane, r, s0, s1, f) FMA(s0, 16, f, lane) FMA(s1, 17, f, lane)
 
-#define CLEAR_SUMS(r, unused) sums.v[r][0] = sums.v[r][1] = sums.v[r][2] = sums.v[r][3] = vdupq_n_f32(0.0f)
+#define CLEAR(sum) "movi v" #sum ".2d, #0\n"
+#define CLEAR16(x, r, s0, s1, s2, s3, f) CLEAR(s0) CLEAR(s1) CLEAR(s2) CLEAR(s3)
+#define CLEAR8(x, r, s0, s1, f) CLEAR(s0) CLEAR(s1)
 
-#define STORE_SUMS(r, unused)                           \
-    do {                                                \
-        vst1q_f32(c + (r)*c_stride, sums.v[r][0]);      \
-        vst1q_f32(c + (r)*c_stride + 4, sums.v[r][1]);  \
-        vst1q_f32(c + (r)*c_stride + 8, sums.v[r][2]);  \
-        vst1q_f32(c + (r)*c_stride + 12, sums.v[r][3]); \
-    } while (0)
+/* c * factor of the row */
+#define SCALE(sum) "fmul v" #sum ".4s, v" #sum ".4s, v20.s[0]\n"
+#define LOAD16(x, r, s0, s1, s2, s3, f)                                                                      \
+    "ldr s20, [%[factors]], #4\n ldp q" #s0 ", q" #s1 ", [x10]\n ldp q" #s2 ", q" #s3 ", [x10, #32]\n" \
+    "add x10, x10, %[c_stride]\n" SCALE(s0) SCALE(s1) SCALE(s2) SCALE(s3)
+#define LOAD8(x, r, s0, s1, f)                                              \
+    "ldr s20, [%[factors]], #4\n ldp q" #s0 ", q" #s1 ", [x10]\n" \
+    "add x10, x10, %[c_stride]\n" SCALE(s0) SCALE(s1)
+#define STORE16(x, r, s0, s1, s2, s3, f) \
+    "stp q" #s0 ", q" #s1 ", [%[c]]\n stp q" #s2 ", q" #s3 ", [%[c], #32]\n add %[c], %[c], %[c_stride]\n"
+#define STORE8(x, r, s0, s1, f) "stp q" #s0 ", q" #s1 ", [%[c]]\n add %[c], %[c], %[c_stride]\n"
 
-#define ADD_PRODUCTS(r, lane)                                           \
-    do {                                                                \
-        sums.v[r][0] = vfmaq_laneq_f32(sums.v[r][0], w[0], a[r], lane); \
-        sums.v[r][1] = vfmaq_laneq_f32(sums.v[r][1], w[1], a[r], lane); \
-        sums.v[r][2] = vfmaq_laneq_f32(sums.v[r][2], w[2], a[r], lane); \
-        sums.v[r][3] = vfmaq_laneq_f32(sums.v[r][3], w[3], a[r], lane); \
-    } while (0)
+/* Factors of 4 k, or of one. */
+#define FACTORS16(kind, r, s0, s1, s2, s3, f) FACTORS8(kind, r, s0, s1, f)
+#define FACTORS8(kind, r, s0, s1, f) "ldr " #kind #f ", [x" #r "], " FACTOR_BYTES_##kind "\n"
+#define FACTOR_BYTES_q "#16"
+#define FACTOR_BYTES_s "#4"
 
-#define LOAD_FACTORS(r, k) a[r] = vld1q_f32(a_rows + (r)*a_stride + (k))
-#define LOAD_FACTOR(r, k) a[r] = vld1q_dup_f32(a_rows + (r)*a_stride + (k))
+/* b at k: floats; halves by fcvtl; halves by fmlal, as -0 + half * 1 (from +0, a half of -0 would lose its sign), which
+ * Neoverse-V1 does two of a cycle where it does one fcvtl. The -0 comes from memory: the units for it are idle. */
+#define NEXT_B "add x8, x8, %[b_stride]\n"
+#define B16_FLOATS "ldp q16, q17, [x8]\n ldp q18, q19, [x8, #32]\n" NEXT_B
+#define B16_FCVTL                                                                                       \
+    "ldp q20, q21, [x8]\n" NEXT_B "fcvtl v16.4s, v20.4h\n fcvtl2 v17.4s, v20.8h\n fcvtl v18.4s, v21.4h\n" \
+    "fcvtl2 v19.4s, v21.8h\n"
+#define B16_FMLAL                                                                                             \
+    "ldp q20, q21, [x8]\n" NEXT_B "ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n ldr q18, [%[zeros]]\n"           \
+    "ldr q19, [%[zeros]]\n fmlal v16.4s, v20.4h, v22.4h\n fmlal2 v17.4s, v20.4h, v22.4h\n"                       \
+    "fmlal v18.4s, v21.4h, v22.4h\n fmlal2 v19.4s, v21.4h, v22.4h\n"
+#define B8_FCVTL "ldr q18, [x8]\n" NEXT_B "fcvtl v16.4s, v18.4h\n fcvtl2 v17.4s, v18.8h\n"
+#define B8_FMLAL                                                                     \
+    "ldr q18, [x8]\n" NEXT_B "ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n"          \
+    "fmlal v16.4s, v18.4h, v22.4h\n fmlal2 v17.4s, v18.4h, v22.4h\n"
 
-/* 16 values of b at k, floats or halves. */
-BODY void load_lanes(const icp_product *self, float32x4_t w[4], size_t at)
+/* What a tile multiplies: runs of b that follow one another in k. */
+typedef struct tile {
+    const float *a; /* the first row */
+    size_t a_stride; /* in bytes */
+    const void *const *runs; /* [run_count] */
+    size_t run_count;
+    size_t b_offset;   /* in bytes: of the tile's lanes in each run */
+    size_t b_stride;   /* in bytes */
+    size_t depth;      /* of each run */
+    float *c;          /* of the first row */
+    size_t c_stride;   /* in bytes */
+    bool is_sum;
+    const float *factors; /* of its rows */
+} tile;
+
+typedef void tile_fn(const tile *self);
+
+static const float minus_zeros[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+static const float no_factors[8] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+
+#define TILE_STEP(kind, rows, load_b, lane) load_b ROWS##kind##_##rows(FMAS##kind, lane)
+
+#define TILE(name, kind, rows, load_b)                                                                            \
+    static void name(const tile *self)                                                                            \
+    {                                                                                                             \
+        const void *const *runs = self->runs;                                                                     \
+        size_t run_count = self->run_count;                                                                       \
+        float *c = self->c;                                                                                       \
+        const float *factors = self->factors == NULL ? no_factors : self->factors;                                \
+        __asm__ volatile(                                                                                         \
+            "mov x0, %[a]\n add x1, x0, %[a_stride]\n add x2, x1, %[a_stride]\n add x3, x2, %[a_stride]\n"        \
+            "add x4, x3, %[a_stride]\n add x5, x4, %[a_stride]\n add x6, x5, %[a_stride]\n"                       \
+            "add x7, x6, %[a_stride]\n mov x10, %[c]\n movi v22.8h, #0x3c, lsl #8\n"                              \
+            "cbnz %w[is_sum], 1f\n" ROWS##kind##_##rows(CLEAR##kind, 0) "b 2f\n"                                  \
+            "1:\n" ROWS##kind##_##rows(LOAD##kind, 0)                                                             \
+            "2: ldr x8, [%[runs]], #8\n add x8, x8, %[b_offset]\n lsr x9, %[depth], #2\n cbz x9, 4f\n"            \
+            "3:\n" ROWS##kind##_##rows(FACTORS##kind, q)                                                          \
+            TILE_STEP(kind, rows, load_b, 0) TILE_STEP(kind, rows, load_b, 1)                                     \
+            TILE_STEP(kind, rows, load_b, 2) TILE_STEP(kind, rows, load_b, 3)                                     \
+            "subs x9, x9, #1\n b.ne 3b\n"                                                                         \
+            "4: ands x9, %[depth], #3\n b.eq 6f\n"                                                                \
+            "5:\n" ROWS##kind##_##rows(FACTORS##kind, s) TILE_STEP(kind, rows, load_b, 0)                         \
+            "subs x9, x9, #1\n b.ne 5b\n"                                                                         \
+            "6: subs %[run_count], %[run_count], #1\n b.ne 2b\n" ROWS##kind##_##rows(STORE##kind, 0)              \
+            : [runs] "+r"(runs), [run_count] "+r"(run_count), [c] "+r"(c), [factors] "+r"(factors)                \
+            : [a] "r"(self->a), [a_stride] "r"(self->a_stride), [b_offset] "r"(self->b_offset),                   \
+              [b_stride] "r"(self->b_stride), [depth] "r"(self->depth), [c_stride] "r"(self->c_stride),           \
+              [is_sum] "r"((uint32_t)self->is_sum), [zeros] "r"(minus_zeros)                                      \
+            : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "v0", "v1", "v2", "v3", "v4",    \
+              "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", \
+              "v20", "v21", "v22", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");       \
+    }
+
+/* Tiles of 1 to 8 rows. Many rows of floats go best by 4 x 16; 5 to 8 rows of halves by 8 x 8, so that halves are
+ * widened once for all of them. */
+typedef struct tiles {
+    tile_fn *floats[4];
+    tile_fn *halves[8];
+} tiles;
+
+TILE(floats_1, 16, 1, B16_FLOATS)
+TILE(floats_2, 16, 2, B16_FLOATS)
+TILE(floats_3, 16, 3, B16_FLOATS)
+TILE(floats_4, 16, 4, B16_FLOATS)
+TILE(fcvtl_1, 16, 1, B16_FCVTL)
+TILE(fcvtl_2, 16, 2, B16_FCVTL)
+TILE(fcvtl_3, 16, 3, B16_FCVTL)
+TILE(fcvtl_4, 16, 4, B16_FCVTL)
+TILE(fcvtl_5, 8, 5, B8_FCVTL)
+TILE(fcvtl_6, 8, 6, B8_FCVTL)
+TILE(fcvtl_7, 8, 7, B8_FCVTL)
+TILE(fcvtl_8, 8, 8, B8_FCVTL)
+TARGET_FMLAL TILE(fmlal_1, 16, 1, B16_FMLAL)
+TARGET_FMLAL TILE(fmlal_2, 16, 2, B16_FMLAL)
+TARGET_FMLAL TILE(fmlal_3, 16, 3, B16_FMLAL)
+TARGET_FMLAL TILE(fmlal_4, 16, 4, B16_FMLAL)
+TARGET_FMLAL TILE(fmlal_5, 8, 5, B8_FMLAL)
+TARGET_FMLAL TILE(fmlal_6, 8, 6, B8_FMLAL)
+TARGET_FMLAL TILE(fmlal_7, 8, 7, B8_FMLAL)
+TARGET_FMLAL TILE(fmlal_8, 8, 8, B8_FMLAL)
+
+static const tiles tiles_fcvtl = {
+    {floats_1, floats_2, floats_3, floats_4},
+    {fcvtl_1, fcvtl_2, fcvtl_3, fcvtl_4, fcvtl_5, fcvtl_6, fcvtl_7, fcvtl_8},
+};
+static const tiles tiles_fmlal = {
+    {floats_1, floats_2, floats_3, floats_4},
+    {fmlal_1, fmlal_2, fmlal_3, fmlal_4, fmlal_5, fmlal_6, fmlal_7, fmlal_8},
+};
+
+/* The k that tiles of one slab go through: all, or a part of a run, whole runs, a part of a run. */
+typedef struct part {
+    const void *const *runs;
+    size_t run_count;
+    size_t depth;  /* of each run */
+    size_t offset; /* in bytes, of the slab's first k */
+} part;
+
+static void multiply_part(const icp_product *self, const tiles *set, uint32_t slab, uint32_t k, const part *from)
 {
-    if (self->b != NULL) {
-        const float *b = self->b + at;
-        w[0] = vld1q_f32(b);
-        w[1] = vld1q_f32(b + 4);
-        w[2] = vld1q_f32(b + 8);
-        w[3] = vld1q_f32(b + 12);
-    } else {
-        float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(self->b_halves + at));
-        float16x8_t high = vreinterpretq_f16_u16(vld1q_u16(self->b_halves + at + 8));
-        w[0] = vcvt_f32_f16(vget_low_f16(low));
-        w[1] = vcvt_high_f32_f16(low);
-        w[2] = vcvt_f32_f16(vget_low_f16(high));
-        w[3] = vcvt_high_f32_f16(high);
+    const bool is_half = self->b == NULL;
+    tile now = {.a_stride = self->a_stride * sizeof(float),
+                .runs = from->runs,
+                .run_count = from->run_count,
+                .b_stride = self->b_stride * (is_half ? sizeof(uint16_t) : sizeof(float)),
+                .depth = from->depth,
+                .c_stride = self->c_stride * sizeof(float),
+                .is_sum = self->is_sum || k != 0};
+    const uint32_t rows_max = is_half ? 8 : 4;
+    for (uint32_t row = 0, rows; row < self->row_count; row += rows) {
+        rows = self->row_count - row < rows_max ? self->row_count - row : rows_max;
+        now.a = self->a + row * self->a_stride + k;
+        now.factors = self->factors == NULL || k != 0 ? NULL : self->factors + row;
+        now.c = self->c + row * self->c_stride + slab * LANES;
+        now.b_offset = from->offset;
+        tile_fn *fn = is_half ? set->halves[rows - 1] : set->floats[rows - 1];
+        fn(&now);
+        if (rows <= 4) continue;
+        now.c += 8;
+        now.b_offset += 8 * sizeof(uint16_t);
+        fn(&now);
     }
 }
 
-/* One k, whose factors are in a lane of a[], a constant. */
-#define STEP(lane)                    \
-    do {                              \
-        float32x4_t w[4];             \
-        load_lanes(self, w, b);       \
-        b += b_stride;                \
-        EACH_ROW(ADD_PRODUCTS, lane); \
-    } while (0)
-
-/* Up to 4 rows and one slab. */
-BODY void product_tile(const icp_product *self, uint32_t row, uint32_t slab, const uint32_t rows)
-{
-    const size_t b_stride = self->b_stride;
-    const size_t a_stride = self->a_stride;
-    const size_t c_stride = self->c_stride;
-    const float *a_rows = self->a + row * a_stride;
-    float *c = self->c + row * c_stride + slab * LANES;
-    size_t b = slab * self->b_slab;
-    float32x4_t a[4];
-    tile_sums sums;
-    if (self->is_sum) {
-        EACH_ROW(LOAD_SUMS, 0);
-    } else {
-        EACH_ROW(CLEAR_SUMS, 0);
-    }
-    uint32_t k = 0;
-    for (; k + 4 <= self->depth; k += 4) {
-        EACH_ROW(LOAD_FACTORS, k);
-        STEP(0);
-        STEP(1);
-        STEP(2);
-        STEP(3);
-    }
-    for (; k < self->depth; k++) {
-        EACH_ROW(LOAD_FACTOR, k);
-        STEP(0);
-    }
-    EACH_ROW(STORE_SUMS, 0);
-}
-
-BODY void product_slabs(const icp_product *self)
+static inline void product(const icp_product *self, const tiles *set)
 {
     for (uint32_t slab = 0; slab < self->slab_count; slab++) { /* a slab of b stays in the first cache for all rows */
-        uint32_t row = 0;
-        for (; row + 4 <= self->row_count; row += 4) product_tile(self, row, slab, 4);
-        if (self->row_count - row == 3) product_tile(self, row, slab, 3);
-        if (self->row_count - row == 2) product_tile(self, row, slab, 2);
-        if (self->row_count - row == 1) product_tile(self, row, slab, 1);
+        const void *const *runs = (const void *const *)self->b_runs;
+        if (self->b != NULL) {
+            const void *b = self->b + slab * self->b_slab;
+            multiply_part(self, set, slab, 0, &(part){&b, 1, self->depth, 0});
+        } else if (!self->is_sum) {
+            multiply_part(self, set, slab, 0, &(part){runs + slab, 1, self->depth, 0});
+        } else {
+            size_t offset = slab * self->b_slab * sizeof(uint16_t);
+            for (uint32_t k = 0, count; k < self->depth; k += count) {
+                uint32_t at = self->b_first + k;
+                uint32_t left = self->depth - k;
+                uint32_t depth = at % LANES == 0 ? LANES : LANES - at % LANES;
+                depth = depth < left ? depth : left;
+                part next = {runs + at / LANES, 1, depth, offset + at % LANES * self->b_stride * sizeof(uint16_t)};
+                if (depth == LANES) next.run_count = left / LANES;
+                count = (uint32_t)next.run_count * depth;
+                multiply_part(self, set, slab, k, &next);
+            }
+        }
     }
 }
 
-/* Of which kind b is is known to the compiler in each of the two. */
 static void neon_product(const icp_product *self)
 {
-    icp_product known = *self;
-    if (self->b_halves == NULL) {
-        known.b_halves = NULL;
-        if (known.b != NULL) product_slabs(&known);
-    } else {
-        known.b = NULL;
-        product_slabs(&known);
-    }
+    product(self, &tiles_fcvtl);
 }
+
+static void fmlal_product(const icp_product *self)
+{
+    product(self, &tiles_fmlal);
+}
+
+/* ---- Conversions ---------------------------------------------------------------------------------------- */
 
 static void neon_floats_of_halves(float *out, const uint16_t *in, size_t count)
 {
@@ -186,6 +290,17 @@ static void neon_floats_of_bytes(float *out, const int8_t *in, const float *scal
 const icp_math icp_math_neon = {
     .name = "neon",
     .product = neon_product,
+    .softmax = math_softmax,
+    .exponentials = math_exponentials,
+    .gate = math_gate,
+    .cap = math_cap,
+    .floats_of_halves = neon_floats_of_halves,
+    .floats_of_bytes = neon_floats_of_bytes,
+};
+
+const icp_math icp_math_fmlal = {
+    .name = "fmlal",
+    .product = fmlal_product,
     .softmax = math_softmax,
     .exponentials = math_exponentials,
     .gate = math_gate,

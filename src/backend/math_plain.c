@@ -6,6 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* 16 values of b. */
+static void plain_lanes(const icp_product *self, uint32_t slab, uint32_t k, float out[LANES])
+{
+    if (self->b != NULL) {
+        memcpy(out, self->b + slab * self->b_slab + k * self->b_stride, LANES * sizeof(*out));
+        return;
+    }
+    uint32_t at = self->b_first + k;
+    const uint16_t *halves = self->is_sum ? self->b_runs[at / LANES] + slab * self->b_slab + at % LANES * self->b_stride
+                                          : self->b_runs[slab] + k * self->b_stride;
+    for (uint32_t i = 0; i < LANES; i++) out[i] = icp_half_to_float(halves[i]);
+}
+
 static void plain_product(const icp_product *self)
 {
     for (uint32_t r = 0; r < self->row_count; r++) {
@@ -16,11 +29,9 @@ static void plain_product(const icp_product *self)
             float factor = self->factors == NULL ? 1.0f : self->factors[r];
             for (uint32_t i = 0; i < LANES; i++) acc[i] = self->is_sum ? c[i] * factor : 0.0f;
             for (uint32_t k = 0; k < self->depth; k++) {
-                size_t at = s * self->b_slab + k * self->b_stride;
-                for (uint32_t i = 0; i < LANES; i++) {
-                    float b = self->b != NULL ? self->b[at + i] : icp_half_to_float(self->b_halves[at + i]);
-                    acc[i] = fmaf(a[k], b, acc[i]);
-                }
+                float b[LANES];
+                plain_lanes(self, s, k, b);
+                for (uint32_t i = 0; i < LANES; i++) acc[i] = fmaf(a[k], b[i], acc[i]);
             }
             for (uint32_t i = 0; i < LANES; i++) c[i] = acc[i];
         }
@@ -58,9 +69,10 @@ float icp_math_sum(const float lanes[ICP_MATH_LANES])
 
 const icp_math *icp_math_at(uint32_t index)
 {
-    const icp_math *found[3];
+    const icp_math *found[3]; /* no machine has more */
     uint32_t count = 0;
 #if defined(__aarch64__)
+    if (icp_cpu_has_fmlal()) found[count++] = &icp_math_fmlal;
     found[count++] = &icp_math_neon;
 #elif defined(__x86_64__)
     if (icp_cpu_has_avx512()) found[count++] = &icp_math_avx512;

@@ -27,7 +27,7 @@ BODY void product_tile(const icp_product *self, uint32_t row, uint32_t slab, con
     const uint32_t count = slabs * VECS;
     const float *a = self->a + row * self->a_stride;
     float *c = self->c + row * self->c_stride + slab * LANES;
-    size_t b = slab * self->b_slab;
+    size_t b = slab * self->b_slab + (is_half ? self->b_first * self->b_stride : 0);
     tile_sums sums;
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
@@ -40,7 +40,7 @@ BODY void product_tile(const icp_product *self, uint32_t row, uint32_t slab, con
         UNROLL for (uint32_t i = 0; i < count; i++)
         {
             size_t at = b + i / VECS * self->b_slab + i % VECS * WIDTH;
-            w[i] = is_half ? vec_halves(self->b_halves + at) : vec_load(self->b + at);
+            w[i] = is_half ? vec_halves(self->b_runs[0] + at) : vec_load(self->b + at);
         }
         UNROLL for (uint32_t r = 0; r < rows; r++)
         {
@@ -73,10 +73,21 @@ BODY void product_slabs(const icp_product *self, const bool is_half)
 
 TARGET static void math_product(const icp_product *self)
 {
-    if (self->b == NULL) {
-        product_slabs(self, true);
-    } else {
+    if (self->b != NULL) {
         product_slabs(self, false);
+        return;
+    }
+    icp_product run = *self; /* one after the other */
+    if (!self->is_sum) {
+        run.slab_count = 1;
+        for (uint32_t slab = 0; slab < self->slab_count; slab++, run.b_runs++, run.c += LANES)
+            product_slabs(&run, true);
+        return;
+    }
+    for (uint32_t k = 0; k < self->depth; k += run.depth, run.a += run.depth, run.b_runs++, run.b_first = 0) {
+        run.depth = LANES - run.b_first < self->depth - k ? LANES - run.b_first : self->depth - k;
+        product_slabs(&run, true);
+        run.factors = NULL;
     }
 }
 
