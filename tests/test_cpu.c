@@ -138,7 +138,6 @@ static void try_product(const icp_math *math, cpu_random *random)
     uint32_t rows = 1 + cpu_random_below(random, ROWS);
     uint32_t slabs = 1 + cpu_random_below(random, SLABS);
     uint32_t depth = 1 + cpu_random_below(random, DEPTH);
-    bool is_wide = cpu_random_below(random, 2) == 0; /* as V, or as K */
     icp_product product = {.a = a,
                            .a_stride = DEPTH,
                            .b = b,
@@ -146,8 +145,7 @@ static void try_product(const icp_math *math, cpu_random *random)
                            .row_count = rows,
                            .slab_count = slabs,
                            .depth = depth,
-                           .b_slab = is_wide ? 16 : DEPTH * 16,
-                           .b_stride = is_wide ? SLABS * 16 : 16,
+                           .b_slab = DEPTH * 16,
                            .is_sum = cpu_random_below(random, 2) == 0,
                            .factors = cpu_random_below(random, 2) == 0 ? NULL : factors};
     product.c = c[0];
@@ -157,20 +155,25 @@ static void try_product(const icp_math *math, cpu_random *random)
     assert_memory_equal(c[0], c[1], sizeof(c[0]));
 
     /* runs of halves: what it gives with the same numbers as floats, one run behind the other */
-    static uint16_t halves[4][16 * 48];
-    static float floats[4 * 16 * 48];
+    static uint16_t halves[4][SLABS * 16 * 16];
+    static float floats[SLABS * 64 * 16];
     const uint16_t *const runs[4] = {halves[2], halves[0], halves[3], halves[1]};
-    uint32_t first = product.is_sum ? cpu_random_below(random, 16) : 0;
-    for (uint32_t i = 0; i < 4 * 16 * 48; i++) halves[i / 768][i % 768] = (uint16_t)(cpu_random_bits(random) & 0xbbff);
-    for (uint32_t i = 0; i < 4; i++) icp_math_plain.floats_of_halves(floats + i * 768, runs[i], 768);
+    for (uint32_t i = 0; i < sizeof(halves) / 2; i++)
+        (&halves[0][0])[i] = (uint16_t)(cpu_random_bits(random) & 0xbbff);
+    if (product.is_sum) {
+        product.b_first = cpu_random_below(random, 16);
+        for (uint32_t i = 0; i < 4 * SLABS; i++)
+            icp_math_plain.floats_of_halves(floats + (i / 4 * 64 + i % 4 * 16) * 16, runs[i % 4] + i / 4 * 256, 256);
+    } else {
+        for (uint32_t i = 0; i < SLABS; i++) icp_math_plain.floats_of_halves(floats + i * 1024, runs[i], DEPTH * 16);
+    }
     memcpy(c[0], c[1], sizeof(c[0]));
-    product.b_slab = product.is_sum ? 16 : 768;
-    product.b_stride = product.is_sum ? 48 : 16;
-    product.b = floats + first * product.b_stride;
+    product.b_slab = 1024;
+    product.b = floats + product.b_first * 16;
     icp_math_plain.product(&product);
     product.b = NULL;
     product.b_runs = runs;
-    product.b_first = first;
+    product.b_ahead = cpu_random_below(random, 2) == 0 ? runs : NULL;
     product.c = c[0];
     math->product(&product);
     assert_memory_equal(c[0], c[1], sizeof(c[0]));

@@ -50,7 +50,7 @@ typedef struct scratch {
     float *q;                                /* [rows][head_dim] */
     float *scores;                           /* [rows][TILE] */
     float *k;                                /* [TILE / 16][head_dim][16] */
-    float *v;                                /* [TILE][width] */
+    float *v;                                /* [width / 16][TILE][16] */
     float *max;                              /* [rows]: of the segment */
     float *factors;                          /* [rows]: that o is multiplied by, for the larger max of this tile */
     float *lanes;                            /* [rows][16]: sums of its weights */
@@ -219,7 +219,8 @@ static void load_tile(const tile_work *tile, range positions)
     for (uint32_t at = positions.begin / LANES * LANES; at < positions.end; at += LANES) {
         icp_kv_run run = run_at(tile, at);
         icp_kv_run_k(work->memory, work->math, run.k, tile->mine->k + (size_t)(at % TILE) * work->dim);
-        icp_kv_run_v(work->memory, work->math, run.v, tile->mine->v + (size_t)(at % TILE) * work->width);
+        icp_kv_run_v(work->memory, work->math, run.v, tile->mine->v + (size_t)(at % TILE) * LANES,
+                     (size_t)TILE * LANES);
     }
 }
 
@@ -246,7 +247,6 @@ static void multiply_keys(const tile_work *tile, range seen, range rows)
                            .a_stride = work->dim,
                            .b = tile->mine->k + (size_t)first * work->dim,
                            .b_slab = (size_t)LANES * work->dim,
-                           .b_stride = LANES,
                            .c = tile->mine->scores + (size_t)rows.begin * TILE + first,
                            .c_stride = TILE,
                            .row_count = rows.end - rows.begin,
@@ -270,9 +270,8 @@ static void multiply_values(const tile_work *tile, range seen, range rows)
     const attend_work *work = tile->work;
     icp_product product = {.a = tile->mine->scores + (size_t)rows.begin * TILE + seen.begin,
                            .a_stride = TILE,
-                           .b = tile->mine->v + (size_t)seen.begin * work->width,
-                           .b_slab = LANES,
-                           .b_stride = work->width,
+                           .b = tile->mine->v + (size_t)seen.begin * LANES,
+                           .b_slab = (size_t)TILE * LANES,
                            .c = tile->mine->o + (size_t)rows.begin * work->width,
                            .c_stride = work->width,
                            .row_count = rows.end - rows.begin,

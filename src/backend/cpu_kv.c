@@ -50,16 +50,20 @@ static void bytes_k(const icp_kv_memory *memory, const icp_math *math, const uin
     }
 }
 
-static void bytes_v(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out)
+/* A V run is a piece for each 16 values of the head: [16 positions][16]. */
+#define PIECE ((size_t)ICP_KV_RUN * ICP_MATH_LANES)
+
+static void bytes_v(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out, size_t apart)
 {
     const uint16_t *halves = (const uint16_t *)(const void *)(run + (size_t)memory->width * ICP_KV_RUN);
     for (uint32_t slot = 0; slot < ICP_KV_RUN; slot++) {
-        for (uint32_t d = 0; d < memory->width; d += ICP_MATH_LANES) {
+        for (uint32_t piece = 0; piece < memory->width / ICP_MATH_LANES; piece++) {
             float scales[ICP_MATH_LANES];
-            float scale = icp_half_to_float(halves[slot * memory->scale_count + d / ICP_KV_SCALE_VALUES]);
+            uint32_t scale_index = piece * ICP_MATH_LANES / ICP_KV_SCALE_VALUES;
+            float scale = icp_half_to_float(halves[slot * memory->scale_count + scale_index]);
             for (uint32_t i = 0; i < ICP_MATH_LANES; i++) scales[i] = scale;
-            size_t at = slot * memory->width + d;
-            math->floats_of_bytes(out + at, (const int8_t *)run + at, scales);
+            size_t at = (size_t)slot * ICP_MATH_LANES;
+            math->floats_of_bytes(out + piece * apart + at, (const int8_t *)run + piece * PIECE + at, scales);
         }
     }
 }
@@ -72,12 +76,17 @@ void icp_kv_run_k(const icp_kv_memory *memory, const icp_math *math, const uint8
     if (memory->type == ICP_KV_Q8_0) bytes_k(memory, math, run, out);
 }
 
-void icp_kv_run_v(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out)
+void icp_kv_run_v(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out, size_t apart)
 {
-    size_t count = (size_t)ICP_KV_RUN * memory->width;
-    if (memory->type == ICP_KV_F16) math->floats_of_halves(out, (const uint16_t *)(const void *)run, count);
-    if (memory->type == ICP_KV_F32) memcpy(out, run, count * sizeof(*out));
-    if (memory->type == ICP_KV_Q8_0) bytes_v(memory, math, run, out);
+    if (memory->type == ICP_KV_Q8_0) {
+        bytes_v(memory, math, run, out, apart);
+        return;
+    }
+    for (uint32_t piece = 0; piece < memory->width / ICP_MATH_LANES; piece++, out += apart) {
+        if (memory->type == ICP_KV_F16)
+            math->floats_of_halves(out, (const uint16_t *)(const void *)run + piece * PIECE, PIECE);
+        if (memory->type == ICP_KV_F32) memcpy(out, run + piece * PIECE * sizeof(float), PIECE * sizeof(float));
+    }
 }
 
 /* ---- In ------------------------------------------------------------------------------------------------- */
@@ -99,6 +108,12 @@ static uint16_t quantise(int8_t *out, const float *x, uint32_t count)
     return half;
 }
 
+/* Where value d of a position is in a V run. */
+static size_t v_place(uint32_t slot, uint32_t d)
+{
+    return d / ICP_MATH_LANES * PIECE + (size_t)slot * ICP_MATH_LANES + d % ICP_MATH_LANES;
+}
+
 static void put_bytes(const icp_kv_memory *memory, uint8_t *k_run, uint8_t *v_run, uint32_t slot,
                       const float *const x[2])
 {
@@ -112,7 +127,7 @@ static void put_bytes(const icp_kv_memory *memory, uint8_t *k_run, uint8_t *v_ru
         k_scales[g * ICP_KV_RUN + slot] = quantise(bytes, x[0] + first, count);
         for (uint32_t i = 0; i < count; i++) k_run[(first + i) * ICP_KV_RUN + slot] = (uint8_t)bytes[i];
         v_scales[slot * memory->scale_count + g] = quantise(bytes, x[1] + first, count);
-        memcpy(v_run + (size_t)slot * memory->width + first, bytes, count);
+        for (uint32_t i = 0; i < count; i++) v_run[v_place(slot, first + i)] = (uint8_t)bytes[i];
     }
 }
 
@@ -127,13 +142,13 @@ void icp_kv_put(const icp_kv_memory *memory, uint8_t *head, uint32_t slot, const
         put_bytes(memory, k_run, v_run, lane, (const float *const[2]){k, v});
     } else if (memory->type == ICP_KV_F16) {
         uint16_t *k_out = (uint16_t *)(void *)k_run + lane;
-        uint16_t *v_out = (uint16_t *)(void *)v_run + (size_t)lane * memory->width;
+        uint16_t *v_out = (uint16_t *)(void *)v_run;
         for (uint32_t d = 0; d < dim; d++) k_out[d * ICP_KV_RUN] = icp_half_from_float(k[d]);
-        for (uint32_t d = 0; d < dim; d++) v_out[d] = icp_half_from_float(v[d]);
+        for (uint32_t d = 0; d < dim; d++) v_out[v_place(lane, d)] = icp_half_from_float(v[d]);
     } else {
         float *k_out = (float *)(void *)k_run + lane;
-        float *v_out = (float *)(void *)v_run + (size_t)lane * memory->width;
+        float *v_out = (float *)(void *)v_run;
         for (uint32_t d = 0; d < dim; d++) k_out[d * ICP_KV_RUN] = k[d];
-        memcpy(v_out, v, dim * sizeof(*v));
+        for (uint32_t d = 0; d < dim; d++) v_out[v_place(lane, d)] = v[d];
     }
 }

@@ -3,7 +3,7 @@
  *      group: [block][layer][kv head] of heads      head: [K run]... [V run]...      a run: 16 positions
  *
  *      K run  [head_dim][16 positions]              so that q * K has a position in each lane,
- *      V run  [16 positions][width]                 and p * V a value of the head in each lane:
+ *      V run  [width / 16][16 positions][16]        and p * V a value of the head in each lane:
  *
  * no sum ever goes across lanes. width is head_dim rounded up to 16; what is beyond head_dim stays 0. Q8_0 has a half
  * as the scale of 32 values of one position (fewer at the end of a head): [head_dim / 32][16] behind a K run,
@@ -52,9 +52,9 @@ static inline icp_kv_run icp_kv_run_at(const icp_kv_memory *memory, const uint32
     return (icp_kv_run){head + run * memory->k_run_bytes, head + k_bytes + run * memory->v_run_bytes};
 }
 
-/* A run as floats: [head_dim][16], [16][width]. */
+/* A run as floats: [head_dim][16]; [width / 16][16][16], the former apart values apart. */
 void icp_kv_run_k(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out);
-void icp_kv_run_v(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out);
+void icp_kv_run_v(const icp_kv_memory *memory, const icp_math *math, const uint8_t *run, float *out, size_t apart);
 
 /* One position of one head, into a block that the caller may write. */
 void icp_kv_put(const icp_kv_memory *memory, uint8_t *head, uint32_t slot, const float *k, const float *v);

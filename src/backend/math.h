@@ -21,12 +21,12 @@
 typedef struct icp_product {
     const float *a; /* [row_count, depth], rows a_stride apart */
     size_t a_stride;
-    const float *b; /* [slab_count][depth][16]: slabs b_slab apart, k b_stride apart */
+    const float *b; /* [slab_count][depth][16], slabs b_slab apart */
     size_t b_slab;
-    size_t b_stride;
     const uint16_t *const *b_runs; /* instead of b, where that is NULL: runs of 16 positions as halves. Keys: each is a
-                                      slab. Values, is_sum: k is position b_first + k of the runs */
+                                      slab. Values, is_sum: [slab][16][16] each, k is position b_first + k of them */
     uint32_t b_first;
+    const uint16_t *const *b_ahead; /* as many runs, which are wanted next: may be asked for meanwhile; NULL: none */
     float *c; /* [row_count, slab_count * 16], rows c_stride apart */
     size_t c_stride;
     uint32_t row_count;

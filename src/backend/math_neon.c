@@ -48,6 +48,7 @@ static inline vec vec_shift(vec y, vec n)
  *
  *      x0 to x7     where the factors of each row are read
  *      x8, x9, x10  where b is read, k left to do, where c is read
+ *      x11          what is wanted next
  *
  * Rows below are what is known of one: its number, its sums, its factors. */
 #define ROWS16_1(m, x) m(x, 0, 0, 1, 2, 3, 24)
@@ -87,21 +88,35 @@ static inline vec vec_shift(vec y, vec n)
 #define FACTOR_BYTES_q "#16"
 #define FACTOR_BYTES_s "#4"
 
-/* b at k: floats; halves by fcvtl; halves by fmlal, as -0 + half * 1 (from +0, a half of -0 would lose its sign), which
- * Neoverse-V1 does two of a cycle where it does one fcvtl. The -0 comes from memory: the units for it are idle. */
-#define NEXT_B "add x8, x8, %[b_stride]\n"
-#define B16_FLOATS "ldp q16, q17, [x8]\n ldp q18, q19, [x8, #32]\n" NEXT_B
-#define B16_FCVTL                                                                                       \
-    "ldp q20, q21, [x8]\n" NEXT_B "fcvtl v16.4s, v20.4h\n fcvtl2 v17.4s, v20.8h\n fcvtl v18.4s, v21.4h\n" \
-    "fcvtl2 v19.4s, v21.8h\n"
-#define B16_FMLAL                                                                                             \
-    "ldp q20, q21, [x8]\n" NEXT_B "ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n ldr q18, [%[zeros]]\n"           \
-    "ldr q19, [%[zeros]]\n fmlal v16.4s, v20.4h, v22.4h\n fmlal2 v17.4s, v20.4h, v22.4h\n"                       \
+/* b at k, which is 16 values behind the one before: floats; halves by fcvtl; halves by fmlal, as -0 + half * 1 (from +0,
+ * a half of -0 would lose its sign), which Neoverse-V1 does two of a cycle where it does one fcvtl. The -0 comes from
+ * memory: the units for it are idle. NEXT: behind 4 k, or one; the run that is wanted next is asked for at this pace, since
+ * all of it at once would stop the loads of this one. */
+#define FLOATS16(lane) "ldp q16, q17, [x8, #64 * " #lane "]\n ldp q18, q19, [x8, #64 * " #lane " + 32]\n"
+#define FLOATS16_NEXT4 "add x8, x8, #256\n"
+#define FLOATS16_NEXT1 "add x8, x8, #64\n"
+#define FCVTL16(lane)                                                                                  \
+    "ldp q20, q21, [x8, #32 * " #lane "]\n fcvtl v16.4s, v20.4h\n fcvtl2 v17.4s, v20.8h\n"                \
+    "fcvtl v18.4s, v21.4h\n fcvtl2 v19.4s, v21.8h\n"
+#define FMLAL16(lane)                                                                                  \
+    "ldp q20, q21, [x8, #32 * " #lane "]\n ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n ldr q18, [%[zeros]]\n" \
+    "ldr q19, [%[zeros]]\n fmlal v16.4s, v20.4h, v22.4h\n fmlal2 v17.4s, v20.4h, v22.4h\n"                 \
     "fmlal v18.4s, v21.4h, v22.4h\n fmlal2 v19.4s, v21.4h, v22.4h\n"
-#define B8_FCVTL "ldr q18, [x8]\n" NEXT_B "fcvtl v16.4s, v18.4h\n fcvtl2 v17.4s, v18.8h\n"
-#define B8_FMLAL                                                                     \
-    "ldr q18, [x8]\n" NEXT_B "ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n"          \
+#define FCVTL8(lane) "ldr q18, [x8, #32 * " #lane "]\n fcvtl v16.4s, v18.4h\n fcvtl2 v17.4s, v18.8h\n"
+#define FMLAL8(lane)                                                                      \
+    "ldr q18, [x8, #32 * " #lane "]\n ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n"           \
     "fmlal v16.4s, v18.4h, v22.4h\n fmlal2 v17.4s, v18.4h, v22.4h\n"
+#define HALVES_NEXT4 \
+    "prfm pldl2keep, [x11]\n prfm pldl2keep, [x11, #64]\n add x11, x11, #128\n add x8, x8, #128\n"
+#define HALVES_NEXT1 "add x8, x8, #32\n"
+#define FCVTL16_NEXT4 HALVES_NEXT4
+#define FMLAL16_NEXT4 HALVES_NEXT4
+#define FCVTL8_NEXT4 HALVES_NEXT4
+#define FMLAL8_NEXT4 HALVES_NEXT4
+#define FCVTL16_NEXT1 HALVES_NEXT1
+#define FMLAL16_NEXT1 HALVES_NEXT1
+#define FCVTL8_NEXT1 HALVES_NEXT1
+#define FMLAL8_NEXT1 HALVES_NEXT1
 
 /* What a tile multiplies: runs of b that follow one another in k. */
 typedef struct tile {
@@ -109,8 +124,8 @@ typedef struct tile {
     size_t a_stride; /* in bytes */
     const void *const *runs; /* [run_count] */
     size_t run_count;
+    const void *const *ahead; /* [run_count]: wanted next */
     size_t b_offset;   /* in bytes: of the tile's lanes in each run */
-    size_t b_stride;   /* in bytes */
     size_t depth;      /* of each run */
     float *c;          /* of the first row */
     size_t c_stride;   /* in bytes */
@@ -123,12 +138,13 @@ typedef void tile_fn(const tile *self);
 static const float minus_zeros[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
 static const float no_factors[8] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
 
-#define TILE_STEP(kind, rows, load_b, lane) load_b ROWS##kind##_##rows(FMAS##kind, lane)
+#define TILE_STEP(kind, rows, load_b, lane) load_b(lane) ROWS##kind##_##rows(FMAS##kind, lane)
 
 #define TILE(name, kind, rows, load_b)                                                                            \
     static void name(const tile *self)                                                                            \
     {                                                                                                             \
         const void *const *runs = self->runs;                                                                     \
+        const void *const *ahead = self->ahead;                                                                   \
         size_t run_count = self->run_count;                                                                       \
         float *c = self->c;                                                                                       \
         const float *factors = self->factors == NULL ? no_factors : self->factors;                                \
@@ -138,20 +154,20 @@ static const float no_factors[8] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.
             "add x7, x6, %[a_stride]\n mov x10, %[c]\n movi v22.8h, #0x3c, lsl #8\n"                              \
             "cbnz %w[is_sum], 1f\n" ROWS##kind##_##rows(CLEAR##kind, 0) "b 2f\n"                                  \
             "1:\n" ROWS##kind##_##rows(LOAD##kind, 0)                                                             \
-            "2: ldr x8, [%[runs]], #8\n add x8, x8, %[b_offset]\n lsr x9, %[depth], #2\n cbz x9, 4f\n"            \
+            "2: ldr x8, [%[runs]], #8\n add x8, x8, %[b_offset]\n ldr x11, [%[ahead]], #8\n add x11, x11, %[b_offset]\n lsr x9, %[depth], #2\n cbz x9, 4f\n"            \
             "3:\n" ROWS##kind##_##rows(FACTORS##kind, q)                                                          \
             TILE_STEP(kind, rows, load_b, 0) TILE_STEP(kind, rows, load_b, 1)                                     \
             TILE_STEP(kind, rows, load_b, 2) TILE_STEP(kind, rows, load_b, 3)                                     \
-            "subs x9, x9, #1\n b.ne 3b\n"                                                                         \
+            load_b##_NEXT4 "subs x9, x9, #1\n b.ne 3b\n"                                                                         \
             "4: ands x9, %[depth], #3\n b.eq 6f\n"                                                                \
             "5:\n" ROWS##kind##_##rows(FACTORS##kind, s) TILE_STEP(kind, rows, load_b, 0)                         \
-            "subs x9, x9, #1\n b.ne 5b\n"                                                                         \
+            load_b##_NEXT1 "subs x9, x9, #1\n b.ne 5b\n"                                                                         \
             "6: subs %[run_count], %[run_count], #1\n b.ne 2b\n" ROWS##kind##_##rows(STORE##kind, 0)              \
-            : [runs] "+r"(runs), [run_count] "+r"(run_count), [c] "+r"(c), [factors] "+r"(factors)                \
+            : [runs] "+r"(runs), [ahead] "+r"(ahead), [run_count] "+r"(run_count), [c] "+r"(c), [factors] "+r"(factors)                \
             : [a] "r"(self->a), [a_stride] "r"(self->a_stride), [b_offset] "r"(self->b_offset),                   \
-              [b_stride] "r"(self->b_stride), [depth] "r"(self->depth), [c_stride] "r"(self->c_stride),           \
+              [depth] "r"(self->depth), [c_stride] "r"(self->c_stride),           \
               [is_sum] "r"((uint32_t)self->is_sum), [zeros] "r"(minus_zeros)                                      \
-            : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "v0", "v1", "v2", "v3", "v4",    \
+            : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "v0", "v1", "v2", "v3", "v4",    \
               "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", \
               "v20", "v21", "v22", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");       \
     }
@@ -163,26 +179,26 @@ typedef struct tiles {
     tile_fn *halves[8];
 } tiles;
 
-TILE(floats_1, 16, 1, B16_FLOATS)
-TILE(floats_2, 16, 2, B16_FLOATS)
-TILE(floats_3, 16, 3, B16_FLOATS)
-TILE(floats_4, 16, 4, B16_FLOATS)
-TILE(fcvtl_1, 16, 1, B16_FCVTL)
-TILE(fcvtl_2, 16, 2, B16_FCVTL)
-TILE(fcvtl_3, 16, 3, B16_FCVTL)
-TILE(fcvtl_4, 16, 4, B16_FCVTL)
-TILE(fcvtl_5, 8, 5, B8_FCVTL)
-TILE(fcvtl_6, 8, 6, B8_FCVTL)
-TILE(fcvtl_7, 8, 7, B8_FCVTL)
-TILE(fcvtl_8, 8, 8, B8_FCVTL)
-TARGET_FMLAL TILE(fmlal_1, 16, 1, B16_FMLAL)
-TARGET_FMLAL TILE(fmlal_2, 16, 2, B16_FMLAL)
-TARGET_FMLAL TILE(fmlal_3, 16, 3, B16_FMLAL)
-TARGET_FMLAL TILE(fmlal_4, 16, 4, B16_FMLAL)
-TARGET_FMLAL TILE(fmlal_5, 8, 5, B8_FMLAL)
-TARGET_FMLAL TILE(fmlal_6, 8, 6, B8_FMLAL)
-TARGET_FMLAL TILE(fmlal_7, 8, 7, B8_FMLAL)
-TARGET_FMLAL TILE(fmlal_8, 8, 8, B8_FMLAL)
+TILE(floats_1, 16, 1, FLOATS16)
+TILE(floats_2, 16, 2, FLOATS16)
+TILE(floats_3, 16, 3, FLOATS16)
+TILE(floats_4, 16, 4, FLOATS16)
+TILE(fcvtl_1, 16, 1, FCVTL16)
+TILE(fcvtl_2, 16, 2, FCVTL16)
+TILE(fcvtl_3, 16, 3, FCVTL16)
+TILE(fcvtl_4, 16, 4, FCVTL16)
+TILE(fcvtl_5, 8, 5, FCVTL8)
+TILE(fcvtl_6, 8, 6, FCVTL8)
+TILE(fcvtl_7, 8, 7, FCVTL8)
+TILE(fcvtl_8, 8, 8, FCVTL8)
+TARGET_FMLAL TILE(fmlal_1, 16, 1, FMLAL16)
+TARGET_FMLAL TILE(fmlal_2, 16, 2, FMLAL16)
+TARGET_FMLAL TILE(fmlal_3, 16, 3, FMLAL16)
+TARGET_FMLAL TILE(fmlal_4, 16, 4, FMLAL16)
+TARGET_FMLAL TILE(fmlal_5, 8, 5, FMLAL8)
+TARGET_FMLAL TILE(fmlal_6, 8, 6, FMLAL8)
+TARGET_FMLAL TILE(fmlal_7, 8, 7, FMLAL8)
+TARGET_FMLAL TILE(fmlal_8, 8, 8, FMLAL8)
 
 static const tiles tiles_fcvtl = {
     {floats_1, floats_2, floats_3, floats_4},
@@ -196,6 +212,7 @@ static const tiles tiles_fmlal = {
 /* The k that tiles of one slab go through: all, or a part of a run, whole runs, a part of a run. */
 typedef struct part {
     const void *const *runs;
+    const void *const *ahead;
     size_t run_count;
     size_t depth;  /* of each run */
     size_t offset; /* in bytes, of the slab's first k */
@@ -206,8 +223,8 @@ static void multiply_part(const icp_product *self, const tiles *set, uint32_t sl
     const bool is_half = self->b == NULL;
     tile now = {.a_stride = self->a_stride * sizeof(float),
                 .runs = from->runs,
+                .ahead = from->ahead,
                 .run_count = from->run_count,
-                .b_stride = self->b_stride * (is_half ? sizeof(uint16_t) : sizeof(float)),
                 .depth = from->depth,
                 .c_stride = self->c_stride * sizeof(float),
                 .is_sum = self->is_sum || k != 0};
@@ -231,20 +248,19 @@ static inline void product(const icp_product *self, const tiles *set)
 {
     for (uint32_t slab = 0; slab < self->slab_count; slab++) { /* a slab of b stays in the first cache for all rows */
         const void *const *runs = (const void *const *)self->b_runs;
+        const void *const *ahead = self->b_ahead == NULL ? runs : (const void *const *)self->b_ahead;
         if (self->b != NULL) {
             const void *b = self->b + slab * self->b_slab;
-            multiply_part(self, set, slab, 0, &(part){&b, 1, self->depth, 0});
+            multiply_part(self, set, slab, 0, &(part){&b, &b, 1, self->depth, 0});
         } else if (!self->is_sum) {
-            multiply_part(self, set, slab, 0, &(part){runs + slab, 1, self->depth, 0});
+            multiply_part(self, set, slab, 0, &(part){runs + slab, ahead + slab, 1, self->depth, 0});
         } else {
-            size_t offset = slab * self->b_slab * sizeof(uint16_t);
             for (uint32_t k = 0, count; k < self->depth; k += count) {
                 uint32_t at = self->b_first + k;
                 uint32_t left = self->depth - k;
-                uint32_t depth = at % LANES == 0 ? LANES : LANES - at % LANES;
-                depth = depth < left ? depth : left;
-                part next = {runs + at / LANES, 1, depth, offset + at % LANES * self->b_stride * sizeof(uint16_t)};
-                if (depth == LANES) next.run_count = left / LANES;
+                uint32_t depth = LANES - at % LANES < left ? LANES - at % LANES : left;
+                size_t offset = ((size_t)slab * LANES + at % LANES) * LANES * sizeof(uint16_t);
+                part next = {runs + at / LANES, ahead + at / LANES, depth == LANES ? left / LANES : 1, depth, offset};
                 count = (uint32_t)next.run_count * depth;
                 multiply_part(self, set, slab, k, &next);
             }

@@ -10,12 +10,12 @@
 static void plain_lanes(const icp_product *self, uint32_t slab, uint32_t k, float out[LANES])
 {
     if (self->b != NULL) {
-        memcpy(out, self->b + slab * self->b_slab + k * self->b_stride, LANES * sizeof(*out));
+        memcpy(out, self->b + slab * self->b_slab + (size_t)k * LANES, LANES * sizeof(*out));
         return;
     }
     uint32_t at = self->b_first + k;
-    const uint16_t *halves = self->is_sum ? self->b_runs[at / LANES] + slab * self->b_slab + at % LANES * self->b_stride
-                                          : self->b_runs[slab] + k * self->b_stride;
+    const uint16_t *halves = self->is_sum ? self->b_runs[at / LANES] + ((size_t)slab * LANES + at % LANES) * LANES
+                                          : self->b_runs[slab] + (size_t)k * LANES;
     for (uint32_t i = 0; i < LANES; i++) out[i] = icp_half_to_float(halves[i]);
 }
 

@@ -27,7 +27,8 @@ BODY void product_tile(const icp_product *self, uint32_t row, uint32_t slab, con
     const uint32_t count = slabs * VECS;
     const float *a = self->a + row * self->a_stride;
     float *c = self->c + row * self->c_stride + slab * LANES;
-    size_t b = slab * self->b_slab + (is_half ? self->b_first * self->b_stride : 0);
+    const size_t b_slab = is_half ? LANES * LANES : self->b_slab;
+    size_t b = slab * b_slab + (is_half ? self->b_first * LANES : 0);
     tile_sums sums;
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
@@ -35,11 +36,11 @@ BODY void product_tile(const icp_product *self, uint32_t row, uint32_t slab, con
         UNROLL for (uint32_t i = 0; i < count; i++) sums.v[r][i] =
             self->is_sum ? vec_mul(vec_load(c + r * self->c_stride + i * WIDTH), factor) : vec_set(0.0f);
     }
-    for (uint32_t k = 0; k < self->depth; k++, b += self->b_stride) {
+    for (uint32_t k = 0; k < self->depth; k++, b += LANES) {
         vec w[TILE_SLABS * VECS];
         UNROLL for (uint32_t i = 0; i < count; i++)
         {
-            size_t at = b + i / VECS * self->b_slab + i % VECS * WIDTH;
+            size_t at = b + i / VECS * b_slab + i % VECS * WIDTH;
             w[i] = is_half ? vec_halves(self->b_runs[0] + at) : vec_load(self->b + at);
         }
         UNROLL for (uint32_t r = 0; r < rows; r++)
