@@ -40,7 +40,6 @@
 #define SEGMENT 512u
 #define ROWS_MAX 64u
 #define DIRECT_ROWS_MAX 8u
-#define LINE_BYTES 64u
 
 #define UNITS_PER_THREAD 4u /* fewer: segments are shared out */
 #define PARTIAL_BYTES ((size_t)16 << 20)
@@ -195,14 +194,19 @@ static uint32_t unit_position(const unit *self, uint32_t row)
 
 /* ---- One tile ------------------------------------------------------------------------------------------- */
 
-/* A tile of a unit. Its rows are few and its KV are halves: they are read where they lie, and turned into floats on the
- * way into the product. (4 rows: 0.8 us for a tile of 64 x 64, against 1.05 by way of scratch memory.) */
+/* The runs of a tile, and those of the next tile, or again of this where there is none. */
+typedef struct direct_runs {
+    const uint16_t *k[TILE / LANES], *v[TILE / LANES];
+    const uint16_t *k_ahead[TILE / LANES], *v_ahead[TILE / LANES];
+} direct_runs;
+
+/* A tile of a unit. */
 typedef struct tile_work {
     const attend_work *work;
     const unit *unit;
     const scratch *mine;
-    uint32_t base; /* the tile's first position */
-    bool is_direct;
+    uint32_t base;             /* the tile's first position */
+    const direct_runs *direct; /* NULL: its KV are floats in scratch memory */
 } tile_work;
 
 static icp_kv_run run_at(const tile_work *tile, uint32_t position)
@@ -224,17 +228,20 @@ static void load_tile(const tile_work *tile, range positions)
     }
 }
 
-/* The next tile is asked for while this one is computed: its runs lie in blocks anywhere in memory, and a head's part
- * of a block is too short for the processor to see where the reading goes. Into the second cache only: blocks are
- * often a power of two apart, and those of two tiles do not fit into the ways of the first. */
-static void prefetch_tile(const tile_work *tile, range positions)
+/* Where rows are few and KV are halves, these are read where they lie, and turned into floats on the way into the
+ * product. (4 rows: 0.8 us for a tile of 64 x 64, against 1.05 by way of scratch memory.) The next tile is asked for
+ * meanwhile: its runs lie in blocks anywhere in memory, and a head's part of a block is too short for the processor to
+ * see where the reading goes. */
+static void find_runs(const tile_work *tile, range positions, direct_runs *out)
 {
-    const icp_kv_memory *memory = tile->work->memory;
-    for (uint32_t at = positions.begin; at < positions.end; at += LANES) {
+    for (uint32_t at = positions.begin / LANES * LANES; at < positions.end; at += LANES) {
+        uint32_t i = at % TILE / LANES;
         icp_kv_run run = run_at(tile, at);
-        for (size_t i = 0; i < memory->k_run_bytes; i += LINE_BYTES) __builtin_prefetch(run.k + i, 0, 2);
-        for (size_t i = 0; i < memory->v_run_bytes; i += LINE_BYTES) __builtin_prefetch(run.v + i, 0, 2);
-        __asm__ volatile("");
+        icp_kv_run ahead = at + TILE < tile->unit->end ? run_at(tile, at + TILE) : run;
+        out->k[i] = (const uint16_t *)(const void *)run.k;
+        out->v[i] = (const uint16_t *)(const void *)run.v;
+        out->k_ahead[i] = (const uint16_t *)(const void *)ahead.k;
+        out->v_ahead[i] = (const uint16_t *)(const void *)ahead.v;
     }
 }
 
@@ -252,15 +259,13 @@ static void multiply_keys(const tile_work *tile, range seen, range rows)
                            .row_count = rows.end - rows.begin,
                            .slab_count = (seen.end - first + LANES - 1) / LANES,
                            .depth = work->dim};
-    if (!tile->is_direct) {
+    if (tile->direct == NULL) {
         work->math->product(&product);
         return;
     }
-    const uint16_t *runs[TILE / LANES];
-    for (uint32_t i = 0; i < product.slab_count; i++)
-        runs[i] = (const uint16_t *)(const void *)run_at(tile, tile->base + first + i * LANES).k;
     product.b = NULL;
-    product.b_runs = runs;
+    product.b_runs = tile->direct->k + first / LANES;
+    product.b_ahead = tile->direct->k_ahead + first / LANES;
     work->math->product(&product);
 }
 
@@ -279,17 +284,14 @@ static void multiply_values(const tile_work *tile, range seen, range rows)
                            .depth = seen.end - seen.begin,
                            .is_sum = true,
                            .factors = tile->mine->factors + rows.begin};
-    if (!tile->is_direct) {
+    if (tile->direct == NULL) {
         work->math->product(&product);
         return;
     }
-    const uint16_t *runs[TILE / LANES];
-    uint32_t first = seen.begin / LANES * LANES;
-    for (uint32_t at = first; at < seen.end; at += LANES)
-        runs[(at - first) / LANES] = (const uint16_t *)(const void *)run_at(tile, tile->base + at).v;
     product.b = NULL;
-    product.b_runs = runs;
-    product.b_first = seen.begin - first;
+    product.b_runs = tile->direct->v + seen.begin / LANES;
+    product.b_ahead = tile->direct->v_ahead + seen.begin / LANES;
+    product.b_first = seen.begin % LANES;
     work->math->product(&product);
 }
 
@@ -315,9 +317,14 @@ static void attend_tile(const attend_work *work, const unit *self, range positio
 {
     uint32_t base = positions.begin / TILE * TILE;
     uint32_t rows = self->row_count * self->head_count;
-    tile_work tile = {work, self, mine, base, work->memory->type == ICP_KV_F16 && rows <= DIRECT_ROWS_MAX};
-    if (rows <= DIRECT_ROWS_MAX) prefetch_tile(&tile, (range){base + TILE, least(self->end, base + 2 * TILE)});
-    if (!tile.is_direct) load_tile(&tile, positions);
+    direct_runs direct;
+    tile_work tile = {work, self, mine, base, NULL};
+    if (work->memory->type == ICP_KV_F16 && rows <= DIRECT_ROWS_MAX) {
+        find_runs(&tile, positions, &direct);
+        tile.direct = &direct;
+    } else {
+        load_tile(&tile, positions);
+    }
 
     range first = seen_by(work, unit_position(self, 0));
     range last = seen_by(work, unit_position(self, self->row_count - 1));

@@ -27,7 +27,7 @@ typedef struct icp_product {
                                       slab. Values, is_sum: [slab][16][16] each, k is position b_first + k of them */
     uint32_t b_first;
     const uint16_t *const *b_ahead; /* as many runs, which are wanted next: may be asked for meanwhile; NULL: none */
-    float *c; /* [row_count, slab_count * 16], rows c_stride apart */
+    float *c;                       /* [row_count, slab_count * 16], rows c_stride apart */
     size_t c_stride;
     uint32_t row_count;
     uint32_t slab_count;

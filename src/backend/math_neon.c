@@ -72,10 +72,10 @@ static inline vec vec_shift(vec y, vec n)
 
 /* c * factor of the row */
 #define SCALE(sum) "fmul v" #sum ".4s, v" #sum ".4s, v20.s[0]\n"
-#define LOAD16(x, r, s0, s1, s2, s3, f)                                                                      \
+#define LOAD16(x, r, s0, s1, s2, s3, f)                                                                \
     "ldr s20, [%[factors]], #4\n ldp q" #s0 ", q" #s1 ", [x10]\n ldp q" #s2 ", q" #s3 ", [x10, #32]\n" \
     "add x10, x10, %[c_stride]\n" SCALE(s0) SCALE(s1) SCALE(s2) SCALE(s3)
-#define LOAD8(x, r, s0, s1, f)                                              \
+#define LOAD8(x, r, s0, s1, f)                                    \
     "ldr s20, [%[factors]], #4\n ldp q" #s0 ", q" #s1 ", [x10]\n" \
     "add x10, x10, %[c_stride]\n" SCALE(s0) SCALE(s1)
 #define STORE16(x, r, s0, s1, s2, s3, f) \
@@ -88,26 +88,25 @@ static inline vec vec_shift(vec y, vec n)
 #define FACTOR_BYTES_q "#16"
 #define FACTOR_BYTES_s "#4"
 
-/* b at k, which is 16 values behind the one before: floats; halves by fcvtl; halves by fmlal, as -0 + half * 1 (from +0,
- * a half of -0 would lose its sign), which Neoverse-V1 does two of a cycle where it does one fcvtl. The -0 comes from
- * memory: the units for it are idle. NEXT: behind 4 k, or one; the run that is wanted next is asked for at this pace, since
- * all of it at once would stop the loads of this one. */
+/* b at k, which is 16 values behind the one before: floats; halves by fcvtl; halves by fmlal, as -0 + half * 1 (from
+ * +0, a half of -0 would lose its sign), which Neoverse-V1 does two of a cycle where it does one fcvtl. The -0 comes
+ * from memory: the units for it are idle. NEXT: behind 4 k, or one; the run that is wanted next is asked for at this
+ * pace, since all of it at once would stop the loads of this one. */
 #define FLOATS16(lane) "ldp q16, q17, [x8, #64 * " #lane "]\n ldp q18, q19, [x8, #64 * " #lane " + 32]\n"
 #define FLOATS16_NEXT4 "add x8, x8, #256\n"
 #define FLOATS16_NEXT1 "add x8, x8, #64\n"
-#define FCVTL16(lane)                                                                                  \
-    "ldp q20, q21, [x8, #32 * " #lane "]\n fcvtl v16.4s, v20.4h\n fcvtl2 v17.4s, v20.8h\n"                \
+#define FCVTL16(lane)                                                                      \
+    "ldp q20, q21, [x8, #32 * " #lane "]\n fcvtl v16.4s, v20.4h\n fcvtl2 v17.4s, v20.8h\n" \
     "fcvtl v18.4s, v21.4h\n fcvtl2 v19.4s, v21.8h\n"
-#define FMLAL16(lane)                                                                                  \
+#define FMLAL16(lane)                                                                                         \
     "ldp q20, q21, [x8, #32 * " #lane "]\n ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n ldr q18, [%[zeros]]\n" \
-    "ldr q19, [%[zeros]]\n fmlal v16.4s, v20.4h, v22.4h\n fmlal2 v17.4s, v20.4h, v22.4h\n"                 \
+    "ldr q19, [%[zeros]]\n fmlal v16.4s, v20.4h, v22.4h\n fmlal2 v17.4s, v20.4h, v22.4h\n"                    \
     "fmlal v18.4s, v21.4h, v22.4h\n fmlal2 v19.4s, v21.4h, v22.4h\n"
 #define FCVTL8(lane) "ldr q18, [x8, #32 * " #lane "]\n fcvtl v16.4s, v18.4h\n fcvtl2 v17.4s, v18.8h\n"
-#define FMLAL8(lane)                                                                      \
-    "ldr q18, [x8, #32 * " #lane "]\n ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n"           \
+#define FMLAL8(lane)                                                               \
+    "ldr q18, [x8, #32 * " #lane "]\n ldr q16, [%[zeros]]\n ldr q17, [%[zeros]]\n" \
     "fmlal v16.4s, v18.4h, v22.4h\n fmlal2 v17.4s, v18.4h, v22.4h\n"
-#define HALVES_NEXT4 \
-    "prfm pldl2keep, [x11]\n prfm pldl2keep, [x11, #64]\n add x11, x11, #128\n add x8, x8, #128\n"
+#define HALVES_NEXT4 "prfm pldl2keep, [x11]\n prfm pldl2keep, [x11, #64]\n add x11, x11, #128\n add x8, x8, #128\n"
 #define HALVES_NEXT1 "add x8, x8, #32\n"
 #define FCVTL16_NEXT4 HALVES_NEXT4
 #define FMLAL16_NEXT4 HALVES_NEXT4
@@ -120,15 +119,15 @@ static inline vec vec_shift(vec y, vec n)
 
 /* What a tile multiplies: runs of b that follow one another in k. */
 typedef struct tile {
-    const float *a; /* the first row */
-    size_t a_stride; /* in bytes */
+    const float *a;          /* the first row */
+    size_t a_stride;         /* in bytes */
     const void *const *runs; /* [run_count] */
     size_t run_count;
     const void *const *ahead; /* [run_count]: wanted next */
-    size_t b_offset;   /* in bytes: of the tile's lanes in each run */
-    size_t depth;      /* of each run */
-    float *c;          /* of the first row */
-    size_t c_stride;   /* in bytes */
+    size_t b_offset;          /* in bytes: of the tile's lanes in each run */
+    size_t depth;             /* of each run */
+    float *c;                 /* of the first row */
+    size_t c_stride;          /* in bytes */
     bool is_sum;
     const float *factors; /* of its rows */
 } tile;
@@ -140,36 +139,40 @@ static const float no_factors[8] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.
 
 #define TILE_STEP(kind, rows, load_b, lane) load_b(lane) ROWS##kind##_##rows(FMAS##kind, lane)
 
-#define TILE(name, kind, rows, load_b)                                                                            \
-    static void name(const tile *self)                                                                            \
-    {                                                                                                             \
-        const void *const *runs = self->runs;                                                                     \
-        const void *const *ahead = self->ahead;                                                                   \
-        size_t run_count = self->run_count;                                                                       \
-        float *c = self->c;                                                                                       \
-        const float *factors = self->factors == NULL ? no_factors : self->factors;                                \
-        __asm__ volatile(                                                                                         \
-            "mov x0, %[a]\n add x1, x0, %[a_stride]\n add x2, x1, %[a_stride]\n add x3, x2, %[a_stride]\n"        \
-            "add x4, x3, %[a_stride]\n add x5, x4, %[a_stride]\n add x6, x5, %[a_stride]\n"                       \
-            "add x7, x6, %[a_stride]\n mov x10, %[c]\n movi v22.8h, #0x3c, lsl #8\n"                              \
-            "cbnz %w[is_sum], 1f\n" ROWS##kind##_##rows(CLEAR##kind, 0) "b 2f\n"                                  \
-            "1:\n" ROWS##kind##_##rows(LOAD##kind, 0)                                                             \
-            "2: ldr x8, [%[runs]], #8\n add x8, x8, %[b_offset]\n ldr x11, [%[ahead]], #8\n add x11, x11, %[b_offset]\n lsr x9, %[depth], #2\n cbz x9, 4f\n"            \
-            "3:\n" ROWS##kind##_##rows(FACTORS##kind, q)                                                          \
-            TILE_STEP(kind, rows, load_b, 0) TILE_STEP(kind, rows, load_b, 1)                                     \
-            TILE_STEP(kind, rows, load_b, 2) TILE_STEP(kind, rows, load_b, 3)                                     \
-            load_b##_NEXT4 "subs x9, x9, #1\n b.ne 3b\n"                                                                         \
-            "4: ands x9, %[depth], #3\n b.eq 6f\n"                                                                \
-            "5:\n" ROWS##kind##_##rows(FACTORS##kind, s) TILE_STEP(kind, rows, load_b, 0)                         \
-            load_b##_NEXT1 "subs x9, x9, #1\n b.ne 5b\n"                                                                         \
-            "6: subs %[run_count], %[run_count], #1\n b.ne 2b\n" ROWS##kind##_##rows(STORE##kind, 0)              \
-            : [runs] "+r"(runs), [ahead] "+r"(ahead), [run_count] "+r"(run_count), [c] "+r"(c), [factors] "+r"(factors)                \
-            : [a] "r"(self->a), [a_stride] "r"(self->a_stride), [b_offset] "r"(self->b_offset),                   \
-              [depth] "r"(self->depth), [c_stride] "r"(self->c_stride),           \
-              [is_sum] "r"((uint32_t)self->is_sum), [zeros] "r"(minus_zeros)                                      \
-            : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "v0", "v1", "v2", "v3", "v4",    \
-              "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", \
-              "v20", "v21", "v22", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");       \
+#define TILE(name, kind, rows, load_b)                                                                                \
+    static void name(const tile *self)                                                                                \
+    {                                                                                                                 \
+        const void *const *runs = self->runs;                                                                         \
+        const void *const *ahead = self->ahead;                                                                       \
+        size_t run_count = self->run_count;                                                                           \
+        float *c = self->c;                                                                                           \
+        const float *factors = self->factors == NULL ? no_factors : self->factors;                                    \
+        __asm__ volatile(                                                                                             \
+            "mov x0, %[a]\n add x1, x0, %[a_stride]\n add x2, x1, %[a_stride]\n add x3, x2, %[a_stride]\n"            \
+            "add x4, x3, %[a_stride]\n add x5, x4, %[a_stride]\n add x6, x5, %[a_stride]\n"                           \
+            "add x7, x6, %[a_stride]\n mov x10, %[c]\n movi v22.8h, #0x3c, lsl #8\n"                                  \
+            "cbnz %w[is_sum], 1f\n" ROWS##kind##_##rows(                                                              \
+                CLEAR##kind, 0) "b 2f\n"                                                                              \
+                                "1:\n" ROWS##kind##_##rows(                                                           \
+                                    LOAD##kind,                                                                       \
+                                    0) "2: ldr x8, [%[runs]], #8\n add x8, x8, %[b_offset]\n ldr x11, [%[ahead]], "   \
+                                       "#8\n add x11, x11, %[b_offset]\n lsr x9, %[depth], #2\n cbz x9, 4f\n"         \
+                                       "3:\n" ROWS##kind##_##rows(FACTORS##kind, q) TILE_STEP(kind, rows, load_b, 0)  \
+                                           TILE_STEP(kind, rows, load_b, 1) TILE_STEP(kind, rows, load_b, 2)          \
+                                               TILE_STEP(kind, rows, load_b, 3) load_b##_NEXT4                        \
+            "subs x9, x9, #1\n b.ne 3b\n"                                                                             \
+            "4: ands x9, %[depth], #3\n b.eq 6f\n"                                                                    \
+            "5:\n" ROWS##kind##_##rows(FACTORS##kind, s) TILE_STEP(kind, rows, load_b, 0) load_b##_NEXT1              \
+            "subs x9, x9, #1\n b.ne 5b\n"                                                                             \
+            "6: subs %[run_count], %[run_count], #1\n b.ne 2b\n" ROWS##kind##_##rows(STORE##kind, 0)                  \
+            :                                                                                                         \
+            [runs] "+r"(runs), [ahead] "+r"(ahead), [run_count] "+r"(run_count), [c] "+r"(c), [factors] "+r"(factors) \
+            : [a] "r"(self->a), [a_stride] "r"(self->a_stride), [b_offset] "r"(self->b_offset),                       \
+              [depth] "r"(self->depth), [c_stride] "r"(self->c_stride), [is_sum] "r"((uint32_t)self->is_sum),         \
+              [zeros] "r"(minus_zeros)                                                                                \
+            : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "v0", "v1", "v2", "v3", "v4", \
+              "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19",     \
+              "v20", "v21", "v22", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");           \
     }
 
 /* Tiles of 1 to 8 rows. Many rows of floats go best by 4 x 16; 5 to 8 rows of halves by 8 x 8, so that halves are
@@ -200,9 +203,9 @@ TARGET_FMLAL TILE(fmlal_6, 8, 6, FMLAL8)
 TARGET_FMLAL TILE(fmlal_7, 8, 7, FMLAL8)
 TARGET_FMLAL TILE(fmlal_8, 8, 8, FMLAL8)
 
-static const tiles tiles_fcvtl = {
-    {floats_1, floats_2, floats_3, floats_4},
-    {fcvtl_1, fcvtl_2, fcvtl_3, fcvtl_4, fcvtl_5, fcvtl_6, fcvtl_7, fcvtl_8},
+    static const tiles tiles_fcvtl = {
+        {floats_1, floats_2, floats_3, floats_4},
+        {fcvtl_1, fcvtl_2, fcvtl_3, fcvtl_4, fcvtl_5, fcvtl_6, fcvtl_7, fcvtl_8},
 };
 static const tiles tiles_fmlal = {
     {floats_1, floats_2, floats_3, floats_4},
