@@ -10,10 +10,12 @@
  *      vec_size(x)                  |x|
  *      vec_sign(size, x)            size with the sign of x
  *
+ *      vec_fresh(x)                 vec_set(x) as a term that a sum is added to, in a register of its own (or the same)
+ *
  * EXP. exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in two steps (fused), exp(r) by a polynomial of
- * degree 5 whose relative error is at most 1.05e-7 (Remez, on |r| <= 0.347). With rounding, at most 1.8e-7 over [-87,
- * 88] (tests/test_cpu.c tries a hundred thousand floats). Below -87, exactly 0: weights so small do not count, and
- * -infinity, the score of a position that a row may not see, gets a weight of 0. Above 88: exp(88). */
+ * degree 5 whose relative error is at most 1.05e-7 (Remez, on |r| <= 0.347). With rounding, at most 1.7e-7 over [-87,
+ * 88] (tests/test_cpu.c tries a hundred thousand floats). Where n < -125 (x < -87), exactly 0: weights so small do not
+ * count, and -infinity, the score of a position that a row may not see, gets a weight of 0. Above 88: exp(88). */
 #ifndef ICP_BACKEND_MATH_BODY_H
 #define ICP_BACKEND_MATH_BODY_H
 
@@ -51,6 +53,10 @@ static inline void vec_store(float *x, vec value)
 #define vec_sign(size, x) copysignf(size, x)
 #endif
 
+#if !defined(vec_fresh)
+#define vec_fresh(x) vec_set(x)
+#endif
+
 #define LANES ICP_MATH_LANES
 #if defined(__clang__)
 #define UNROLL_TEXT "unroll"
@@ -68,17 +74,18 @@ static inline void vec_store(float *x, vec value)
 BODY void exp_abreast(vec *x, const uint32_t count)
 {
     const vec magic = vec_set(0x1.8p23f); /* adding it rounds to a whole number, which is then in the low bits */
-    vec shifted[VECS], r[VECS], q[VECS];
-    EACH(i, count) shifted[i] = vec_fma(x[i], vec_set(0x1.715476p+0f), magic);
-    EACH(i, count) q[i] = vec_sub(shifted[i], magic);
-    EACH(i, count) r[i] = vec_fma(q[i], vec_set(-0x1.62e4p-1f), x[i]);
-    EACH(i, count) r[i] = vec_fma(q[i], vec_set(-0x1.7f7d1cp-20f), r[i]);
-    EACH(i, count) q[i] = vec_fma(vec_set(0x1.10621ep-7f), r[i], vec_set(0x1.572adap-5f));
-    EACH(i, count) q[i] = vec_fma(q[i], r[i], vec_set(0x1.5557b0p-3f));
-    EACH(i, count) q[i] = vec_fma(q[i], r[i], vec_set(0x1.fffdfap-2f));
-    EACH(i, count) q[i] = vec_fma(q[i], vec_mul(r[i], r[i]), r[i]);
-    EACH(i, count) q[i] = vec_shift(vec_add(q[i], vec_set(1.0f)), shifted[i]);
-    EACH(i, count) x[i] = vec_above(vec_set(-87.0f), x[i], vec_set(0.0f), q[i]);
+    vec shifted[VECS], n[VECS], q[VECS];
+    EACH(i, count) shifted[i] = vec_fma(x[i], vec_set(0x1.715476p+0f), vec_fresh(0x1.8p23f));
+    EACH(i, count) n[i] = vec_sub(shifted[i], magic);
+    EACH(i, count) x[i] = vec_fma(n[i], vec_set(-0x1.62e4p-1f), x[i]);
+    EACH(i, count) x[i] = vec_fma(n[i], vec_set(-0x1.7f7d1cp-20f), x[i]);
+    EACH(i, count) q[i] = vec_fma(vec_set(0x1.10621ep-7f), x[i], vec_fresh(0x1.572adap-5f));
+    EACH(i, count) q[i] = vec_fma(q[i], x[i], vec_fresh(0x1.5557b0p-3f));
+    EACH(i, count) q[i] = vec_fma(q[i], x[i], vec_fresh(0x1.fffdfap-2f));
+    EACH(i, count) q[i] = vec_fma(q[i], x[i], vec_fresh(1.0f));
+    EACH(i, count) q[i] = vec_fma(q[i], x[i], vec_fresh(1.0f));
+    EACH(i, count) q[i] = vec_shift(q[i], shifted[i]);
+    EACH(i, count) x[i] = vec_above(vec_set(-125.0f), n[i], vec_set(0.0f), q[i]);
 }
 
 BODY vec exp_low(vec x)
