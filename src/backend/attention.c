@@ -18,11 +18,12 @@
  * units than the threads need (one long sequence being decoded), an item is a segment of a unit; the thread that
  * finishes the last segment of a unit merges them, in the same order, so the bits are the same.
  *
- * Measured on one Neoverse-V1 core (f32 peak 83 GFLOP/s) that others used too, by processor time, heads of 64, halves:
- * prefill of 512 rows at 2,048 and 4,096 tokens 39 to 41 GFLOP/s, of which products alone are at 65 and a quarter of
- * the time is softmax; decode at 4,096 tokens 22 GFLOP/s with 4 query heads to a KV head, 25 with 7: the conversion of
- * halves (1 vector a cycle) and memory bound it. Tiles of 64 positions: a tile of K and V as floats is 32 KiB, half of
- * the first cache, and the sums are rescaled once for 64 positions instead of 16.
+ * Measured on one Neoverse-V1 core (f32 peak 83 GFLOP/s), heads of 64, halves: prefill of 512 rows at 2,048 and 4,096
+ * tokens 48 GFLOP/s, of which products alone are at 67 and a sixth of the time is softmax; decode at 2,048 tokens 31
+ * GFLOP/s with 4 query heads to a KV head, 34 with 7 (36 with all KV in the first caches: widening halves takes a third
+ * of a product, waiting for memory a seventh of the whole). Two threads take half the time. Tiles of 64 positions: a
+ * tile of K and V as floats is 32 KiB, half of the first cache, and the sums are rescaled once for 64 positions instead
+ * of 16. Units of 32 or 48 rows were no faster.
  *
  * Called by the owner thread; items run on the pool's. */
 #include "backend/cpu.h"
