@@ -19,11 +19,11 @@
  * finishes the last segment of a unit merges them, in the same order, so the bits are the same.
  *
  * Measured on one Neoverse-V1 core (f32 peak 83 GFLOP/s), heads of 64, halves: prefill of 512 rows at 2,048 and 4,096
- * tokens 48 GFLOP/s, of which products alone are at 67 and a sixth of the time is softmax; decode at 2,048 tokens 31
- * GFLOP/s with 4 query heads to a KV head, 34 with 7 (36 with all KV in the first caches: widening halves takes a third
- * of a product, waiting for memory a seventh of the whole). Two threads take half the time. Tiles of 64 positions: a
- * tile of K and V as floats is 32 KiB, half of the first cache, and the sums are rescaled once for 64 positions instead
- * of 16. Units of 32 or 48 rows were no faster.
+ * tokens 48 GFLOP/s, of which products alone are at 67 and a sixth of the time is softmax; decode at 2,048 tokens 29
+ * to 31 GFLOP/s with 4 query heads to a KV head, 34 with 7. With 4 heads and one block's KV read again and again it is
+ * 37: a sixth to a fifth of the time goes to waiting for memory, and a third of a product's to widening halves. Two
+ * threads take half the time. Tiles of 64 positions: a tile of K and V as floats is 32 KiB, half of the first cache,
+ * and the sums are rescaled once for 64 positions instead of 16. Units of 32 or 48 rows were no faster.
  *
  * Called by the owner thread; items run on the pool's. */
 #include "backend/cpu.h"
