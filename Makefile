@@ -174,8 +174,8 @@ build/tools/%: tools/%.c tools/source.c tools/source.h Makefile
 run:
 	@tools/setup cc jansson
 	@$(MAKE) --no-print-directory $(B)/incipit
-	@echo 'The conversation begins with a list of packages, examples/system.txt. Ask "What is tmux?", then "What does jq do?":'
-	@echo 'the second answer begins sooner, since the list and the first turn are in the cache.'
+	@echo 'The conversation begins with a list of packages, examples/system.txt. Ask "What is tmux?", then "What does jq'
+	@echo 'do?": the second answer begins sooner, since the list and the first turn are in the cache.'
 	@$(B)/incipit chat --system "$$(cat examples/system.txt)"
 
 demo:
