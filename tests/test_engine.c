@@ -706,6 +706,12 @@ static void bad_options_are_refused_with_a_sentence(void **state)
     options.struct_size = 0;
     assert_int_equal(icp_engine_open(&engine, self->model, &options, &error), ICP_BAD_ARGUMENT);
     assert_null(engine);
+    size_t *oldest = malloc(sizeof(*oldest)); /* of a caller who knows no option yet: nothing behind it is read */
+    assert_non_null(oldest);
+    *oldest = sizeof(*oldest);
+    must(icp_engine_open(&engine, self->model, (const icp_engine_options *)(const void *)oldest, &error), &error);
+    icp_engine_close(engine);
+    free(oldest);
     icp_model *model = NULL;
     assert_int_equal(icp_model_open(&model, "/nowhere/at/all.gguf", &error), ICP_NOT_FOUND);
     assert_int_equal(icp_model_open(&model, "Makefile", &error), ICP_BAD_ARGUMENT);
@@ -825,7 +831,54 @@ static void the_cache_explains_a_submission(void **state)
     assert_int_equal(icp_cache_explain(icp_engine_cache(engine), &request, 0, &why), ICP_OK);
     assert_int_equal(icp_scope_close(icp_engine_cache(engine), request.scope), ICP_OK);
     assert_int_equal(why.why, ICP_WHY_NEVER);
+    s.struct_size = offsetof(icp_submission, tenant); /* of a caller who does not know tenants yet */
+    assert_int_equal(icp_engine_cache_request(engine, &s, &request), ICP_OK);
+    assert_int_equal(icp_cache_explain(icp_engine_cache(engine), &request, 0, &why), ICP_OK);
+    assert_int_equal(icp_scope_close(icp_engine_cache(engine), request.scope), ICP_OK);
+    assert_int_equal(why.why, ICP_WHY_DIVERGES);
     icp_engine_close(engine);
+    lab_close(self);
+}
+
+/* A request of a tenant whose quota is so many blocks. */
+static void run_in_quota(lab *self, uint32_t blocks, const char *stop, answer *a)
+{
+    icp_engine_options options = plain_options(self);
+    options.is_cache_off = 0;
+    icp_engine *engine = engine_open(self, &options);
+    icp_submission s = submission_of(&self->prompts[0]);
+    icp_stop stops[1] = {{stop, stop == NULL ? 0 : strlen(stop)}};
+    icp_request request;
+    icp_job job;
+    s.context = a;
+    s.stops = stops;
+    s.stop_count = stop != NULL;
+    answer_clear(a);
+    assert_int_equal(icp_engine_cache_request(engine, &s, &request), ICP_OK);
+    assert_int_equal(icp_scope_quota(icp_engine_cache(engine), request.scope, 0, blocks), ICP_OK);
+    assert_int_equal(icp_engine_submit(engine, &s, &job, NULL), ICP_OK);
+    finish_all(engine, self->vocabulary);
+    assert_int_equal(icp_scope_close(icp_engine_cache(engine), request.scope), ICP_OK);
+    icp_engine_close(engine);
+}
+
+static void a_request_that_a_quota_ends_gives_the_text_that_was_held_back(void **state)
+{
+    (void)state;
+    lab *self = lab_open(NULL);
+    answer *all = &self->plain[0];
+    answer *held = &self->seen[0];
+    run_in_quota(self, 4, NULL, all); /* 60 tokens of prompt, and none in a fifth block */
+    assert_int_equal(all->finish, ICP_FINISH_LENGTH);
+    assert_true(all->count > 0 && all->count < OUTPUT_MAX && all->text_bytes > 0);
+    char last = all->text[all->text_bytes - 1];
+    assert_true(last > 0); /* a character of its own */
+    char stop[] = {last, 1, 2, 3, 0};
+    run_in_quota(self, 4, stop, held);
+    assert_int_equal(held->finish, ICP_FINISH_LENGTH);
+    assert_int_equal(held->count, all->count);
+    assert_int_equal(held->text_bytes, all->text_bytes);
+    assert_memory_equal(held->text, all->text, all->text_bytes);
     lab_close(self);
 }
 
@@ -873,6 +926,7 @@ int main(void)
         cmocka_unit_test(a_model_tells_what_is_in_it),
         cmocka_unit_test(a_conversation_becomes_tokens_and_its_next_turn_is_cached),
         cmocka_unit_test(the_cache_explains_a_submission),
+        cmocka_unit_test(a_request_that_a_quota_ends_gives_the_text_that_was_held_back),
         cmocka_unit_test(a_stranger_with_many_salts_cannot_keep_others_out),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);

@@ -76,9 +76,27 @@ static sizes sizes_of(const icp_engine *engine, const uint64_t *block_bytes, uin
     return all;
 }
 
+/* UINT64_MAX: more than can be counted. */
 static uint64_t enough_bytes(const sizes *all)
 {
-    return all->wanted[0] * all->bytes[0] + all->wanted[1] * all->bytes[1];
+    uint64_t bytes[2];
+    uint64_t sum;
+    if (__builtin_mul_overflow(all->wanted[0], all->bytes[0], &bytes[0]) ||
+        __builtin_mul_overflow(all->wanted[1], all->bytes[1], &bytes[1]) ||
+        __builtin_add_overflow(bytes[0], bytes[1], &sum))
+        return UINT64_MAX;
+    return sum;
+}
+
+/* What a sequence of two tokens needs: two blocks of a full group, and a window. */
+static uint64_t least_bytes(const icp_engine *engine, const sizes *all)
+{
+    uint64_t bytes = 0;
+    for (uint32_t g = 0; g < all->group_count; g++) {
+        bool is_window = engine->shape->groups[g].kind == ICP_GROUP_WINDOW;
+        bytes += (is_window ? all->need[g] : 2) * all->bytes[g];
+    }
+    return bytes;
 }
 
 /* Blocks of each group out of so many bytes. */
@@ -117,14 +135,15 @@ icp_status icp_capacity_decide(icp_capacity *out, const icp_engine *engine, cons
         if (is_window && counts[g] >= all.need[g]) fits = context; /* whatever its length */
         if (fits < context && options->context_tokens_max == 0) context = fits;
         if (fits < context)
-            return icp_fail(error, ICP_NO_MEMORY, "a context of %llu tokens does not fit the %llu MB of KV",
-                            (unsigned long long)context, (unsigned long long)(bytes >> 20));
+            return icp_fail(error, ICP_NO_MEMORY, "a context of %llu tokens does not fit the %llu KiB of KV",
+                            (unsigned long long)context, (unsigned long long)(bytes >> 10));
         out->block_count[g] = (uint32_t)counts[g];
         out->kv_bytes += counts[g] * all.bytes[g];
     }
     if (context < 2)
-        return icp_fail(error, ICP_NO_MEMORY, "%llu MB for KV are less than a block of %u tokens and a window need",
-                        (unsigned long long)(bytes >> 20), options->block_tokens);
+        return icp_fail(error, ICP_NO_MEMORY, "%llu KiB of KV are too little: %llu KiB are the least",
+                        (unsigned long long)(bytes >> 10),
+                        (unsigned long long)((least_bytes(engine, &all) + 1023) >> 10));
     out->context_tokens = (uint32_t)context;
     return ICP_OK;
 }

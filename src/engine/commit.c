@@ -88,7 +88,9 @@ void icp_commit_end(icp_engine *engine, icp_sequence *sequence, icp_finish how)
     if (!sequence->is_output_waiting) { /* otherwise the last token's output says that it ended */
         sequence->output.token = ICP_TOKEN_NONE;
         sequence->output.candidate_count = 0;
-        sequence->output.text_bytes = 0;
+        (void)icp_output_text(sequence, ICP_TOKEN_NONE);
+        if (how == ICP_FINISH_LENGTH) (void)icp_output_flush(sequence); /* what was held back is part of the text */
+        sequence->output.text_bytes = sequence->text_shown;
     }
     finish(engine, sequence, how);
 }

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -251,7 +252,8 @@ icp_status icp_engine_open(icp_engine **out, const icp_model *model, const icp_e
 {
     if (out == NULL || model == NULL) return icp_fail(error, ICP_BAD_ARGUMENT, "an argument is NULL");
     icp_backend *backend;
-    uint32_t thread_count = options == NULL ? 0 : options->thread_count;
+    size_t known = offsetof(icp_engine_options, thread_count) + sizeof(options->thread_count);
+    uint32_t thread_count = options == NULL || options->struct_size < known ? 0 : options->thread_count;
     icp_status status = icp_cpu_open(&backend, thread_count, error);
     if (status != ICP_OK) return status;
     return icp_engine_open_on(out, model, backend, options, error);

@@ -112,18 +112,20 @@ void icp_engine_scope_release(icp_engine *engine, uint32_t index)
 
 icp_status icp_engine_cache_request(icp_engine *engine, const icp_submission *submission, icp_request *request)
 {
-    if (engine == NULL || submission == NULL || request == NULL || submission->struct_size != sizeof(*submission))
+    if (engine == NULL || submission == NULL || request == NULL || submission->struct_size < sizeof(size_t))
         return ICP_BAD_ARGUMENT;
+    icp_submission known;
+    icp_submission_init(&known);
+    memcpy(&known, submission, submission->struct_size < sizeof(known) ? submission->struct_size : sizeof(known));
     char text[2 * ICP_SCOPE_TEXT_BYTES_MAX];
     icp_scope_key key;
-    icp_status status = icp_engine_scope_key(engine, submission, &key, text, sizeof(text));
+    icp_status status = icp_engine_scope_key(engine, &known, &key, text, sizeof(text));
     icp_scope scope = 0;
     if (status == ICP_OK) status = icp_scope_open(engine->cache, &key, &scope);
     if (status != ICP_OK) return status;
-    *request = (icp_request){
-        .text = {submission->tokens, submission->token_count, submission->extras, submission->extra_count},
-        .scope = scope,
-        .flags = submission->flags};
+    *request = (icp_request){.text = {known.tokens, known.token_count, known.extras, known.extra_count},
+                             .scope = scope,
+                             .flags = known.flags};
     return ICP_OK;
 }
 
