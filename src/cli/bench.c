@@ -276,6 +276,17 @@ static int write_json(const report *out)
     return result;
 }
 
+/* A file that cannot be written is told before anything is measured. */
+static int check_json(const report *out)
+{
+    const char *path = icp_arguments_text(out->arguments, ICP_OPTION_BENCH_JSON);
+    if (path == NULL || strcmp(path, "-") == 0) return ICP_EXIT_OK;
+    FILE *file = fopen(path, "a");
+    if (file == NULL) return icp_say_failure("%s: %s", path, strerror(errno));
+    (void)fclose(file);
+    return ICP_EXIT_OK;
+}
+
 static int prepare(report *out)
 {
     icp_bench *bench = &out->bench;
@@ -301,7 +312,8 @@ int icp_bench_run(const icp_arguments *arguments)
     const char *path = icp_arguments_text(arguments, ICP_OPTION_BENCH_JSON);
     report out = {.arguments = arguments};
     out.table = path != NULL && strcmp(path, "-") == 0 ? stderr : stdout;
-    int result = icp_runner_open(&out.bench.runner, arguments);
+    int result = check_json(&out);
+    if (result == ICP_EXIT_OK) result = icp_runner_open(&out.bench.runner, arguments);
     if (result == ICP_EXIT_OK && arguments->operand_count > out.bench.runner.operand_first)
         result = icp_say_usage("bench takes one model, a file whose name ends in .gguf; use --model for others");
     if (result == ICP_EXIT_OK) result = prepare(&out);

@@ -97,11 +97,8 @@ static bool make_prompt(conversation *talk, icp_tokens *prompt)
     if (status == ICP_TOO_LONG || (status == ICP_OK && prompt->count >= room))
         icp_say_failure("the conversation has %zu tokens, the context %u: /clear begins a new one", prompt->count,
                         room);
-    else if (status == ICP_NOT_FOUND)
-        icp_say_failure("this model has no chat template: use 'incipit complete'");
     else if (status != ICP_OK)
         icp_say_failure("the chat template: %s", error.text[0] != '\0' ? error.text : icp_status_text(status));
-    if (status == ICP_NOT_FOUND) talk->is_over = true;
     return status == ICP_OK && prompt->count < room;
 }
 
@@ -303,12 +300,26 @@ static int converse(conversation *talk)
     return result;
 }
 
+/* Whether the model has a chat template that can be used: otherwise says so, before anybody types. */
+static bool can_talk(const icp_runner *runner)
+{
+    if (runner->facts.has_chat_template) return true;
+    icp_chat chat;
+    icp_error error = {""};
+    size_t count = 0;
+    icp_chat_init(&chat);
+    (void)!icp_model_chat(runner->model, &chat, NULL, 0, &count, &error);
+    icp_say_failure("%s: %s: use 'incipit complete'", runner->facts.path, error.text);
+    return false;
+}
+
 int icp_chat_run(const icp_arguments *arguments)
 {
     conversation talk = {.is_terminal = icp_say_is_terminal(stdin) && icp_say_is_terminal(stderr)};
     int result = icp_runner_open(&talk.runner, arguments);
     if (result == ICP_EXIT_OK && arguments->operand_count > talk.runner.operand_first)
         result = icp_say_usage("chat takes no text: type it, or pipe it into standard input");
+    if (result == ICP_EXIT_OK && !can_talk(&talk.runner)) result = ICP_EXIT_FAILED;
     if (result == ICP_EXIT_OK) result = icp_recipe_read(&talk.recipe, &talk.runner, arguments);
     if (result == ICP_EXIT_OK) {
         talk.messages = json_array();

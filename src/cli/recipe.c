@@ -108,6 +108,7 @@ int icp_file_read(const char *path, char **text, size_t *bytes)
 {
     bool is_standard = strcmp(path, "-") == 0;
     FILE *file = is_standard ? stdin : fopen(path, "rb");
+    if (is_standard) path = "standard input";
     if (file == NULL) return icp_say_failure("%s: %s", path, strerror(errno));
     size_t room = 1 << 16, used = 0;
     char *buffer = malloc(room + 1);

@@ -24,6 +24,14 @@ static bool is_on_command_line(const icp_argument *value)
     return value->is_given && !value->is_weak;
 }
 
+/* The sentence names the file itself. */
+static bool is_named(const char *sentence, const char *path)
+{
+    if (path == NULL || sentence[0] == '\0') return false;
+    const char *slash = strrchr(path, '/');
+    return strstr(sentence, slash != NULL && slash[1] != '\0' ? slash + 1 : path) != NULL;
+}
+
 int icp_runner_open_model(icp_runner *runner, const icp_arguments *arguments)
 {
     memset(runner, 0, sizeof(*runner));
@@ -38,8 +46,10 @@ int icp_runner_open_model(icp_runner *runner, const icp_arguments *arguments)
     }
     icp_error error = {""};
     icp_status status = icp_model_open(&runner->model, path, &error);
-    if (status != ICP_OK && error.text[0] != '\0') return icp_say_failure("%s", error.text);
-    if (status != ICP_OK) return icp_say_failure("%s: %s", path != NULL ? path : "the model", icp_status_text(status));
+    if (status != ICP_OK && is_named(error.text, path)) return icp_say_failure("%s", error.text);
+    if (status != ICP_OK)
+        return icp_say_failure("%s: %s", path != NULL ? path : "the built-in model",
+                               error.text[0] != '\0' ? error.text : icp_status_text(status));
     icp_model_facts_init(&runner->facts);
     status = icp_model_get_facts(runner->model, &runner->facts);
     return status == ICP_OK ? ICP_EXIT_OK : icp_say_failure("the model: %s", icp_status_text(status));
@@ -120,6 +130,9 @@ int icp_runner_open(icp_runner *runner, const icp_arguments *arguments)
     progress shown = {.is_shown = !runner->is_quiet && icp_say_is_terminal(stderr), .percent = 101};
     result = fill_options(&options, arguments);
     if (result != ICP_EXIT_OK) return result;
+    if (options.context_tokens_max > runner->facts.context_max)
+        return icp_say_failure("--context %u is more than the model allows: %u at most", options.context_tokens_max,
+                               runner->facts.context_max);
     options.progress = show_progress;
     options.progress_context = &shown;
     icp_error error = {""};

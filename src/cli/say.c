@@ -89,6 +89,8 @@ const char *icp_say_short(uint64_t count)
         snprintf(text, BUFFER_BYTES, "%.2f B", (double)count / 1e9);
     else if (count >= 1000000u)
         snprintf(text, BUFFER_BYTES, "%.1f M", (double)count / 1e6);
+    else if (count >= 1000u)
+        snprintf(text, BUFFER_BYTES, "%.1f K", (double)count / 1e3);
     else
         snprintf(text, BUFFER_BYTES, "%llu", (unsigned long long)count);
     return text;

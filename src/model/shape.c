@@ -287,6 +287,8 @@ static icp_status read_sizes(const reading *from)
 /* The embedding table has a row for each token; the vocabulary of the file must agree. */
 static icp_status read_vocabulary(const reading *from)
 {
+    if (icp_gguf_tensor_count(from->gguf) == 0)
+        return icp_shape_refuse(from->error, "the file has no weights: it is a vocabulary, not a model that can run");
     const icp_gguf_tensor *embedding = icp_part_tensor(from->gguf, ICP_PART_EMBEDDING, 0);
     if (embedding == NULL) return icp_shape_refuse(from->error, "the tensor token_embd.weight is missing");
     if (embedding->shape[1] > VOCABULARY_MAX)

@@ -9,6 +9,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -164,7 +165,29 @@ class Refusals(Case):
         self.refused(1, "no token", "tokenize", "--decode", "1 x")
 
     def test_memory_that_is_too_small_is_refused_with_what_is_needed(self):
-        self.refused(1, "KV", "complete", "--kv-size", "1K", "x")
+        self.refused(1, "1 KiB of KV are too little: 144 KiB are the least", "complete", "--kv-size", "1K", "x")
+        self.ok("complete", "-q", "-l", "1", "--kv-size", "144K", "x")
+        self.refused(1, "--context 2000 is more than the model allows: 1024", "complete", "-c", "2000", "x")
+
+    def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(self):
+        self.refused(1, "/nowhere/x.json: No such file", "bench", "--json", "/nowhere/x.json")
+
+    def test_standard_input_that_is_closed_is_named(self):
+        for verb in ("complete", "tokenize"):
+            done = subprocess.run(["sh", "-c", f"'{PROGRAM}' {verb} <&-"], capture_output=True, env=PLAIN, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, b"incipit: standard input: Bad file descriptor\n")
+
+    def test_a_model_without_a_chat_template_or_weights_says_so_at_once(self):
+        with tempfile.TemporaryDirectory() as folder, open(MODEL, "rb") as file:
+            path = os.path.join(folder, "other.gguf")
+            image = file.read()
+            with open(path, "wb") as other:
+                other.write(image.replace(b"tokenizer.chat_template", b"tokenizer.chat_templatX", 1))
+            self.refused(1, f"{path}: the model has no chat template", "chat", path, given="hello\n")
+            with open(path, "wb") as other:
+                other.write(b"GGUF" + struct.pack("<IQQQ20sIQ5s", 3, 0, 1, 20, b"general.architecture", 8, 5, b"llama"))
+            self.refused(1, f"{path}: the key \"llama.block_count\" is missing", "inspect", path)
 
 
 class Complete(Case):
