@@ -761,6 +761,28 @@ static void a_model_tells_what_is_in_it(void **state)
     lab_close(self);
 }
 
+static void the_bytes_of_a_token_are_those_that_the_pool_has(void **state)
+{
+    (void)state;
+    static const icp_kv_format formats[] = {ICP_KV_FORMAT_F16, ICP_KV_FORMAT_F32, ICP_KV_FORMAT_Q8_0};
+    lab *self = lab_open("gemma3");
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        icp_engine_options options = plain_options(self);
+        options.kv_format = formats[i];
+        icp_engine *engine = engine_open(self, &options);
+        icp_engine_stats stats;
+        icp_engine_stats_init(&stats);
+        assert_int_equal(icp_engine_statistics(engine, &stats), ICP_OK);
+        uint64_t bytes = 0;
+        for (uint32_t g = 0; g < self->model->shape.group_count; g++)
+            bytes += stats.block_count[g] * 16 * icp_model_kv_bytes(self->model, g, formats[i]);
+        assert_int_equal(bytes, stats.kv_bytes);
+        icp_engine_close(engine);
+    }
+    assert_int_equal(icp_model_kv_bytes(self->model, 2, ICP_KV_FORMAT_F16), 0);
+    lab_close(self);
+}
+
 static void a_conversation_becomes_tokens_and_its_next_turn_is_cached(void **state)
 {
     (void)state;
@@ -924,6 +946,7 @@ int main(void)
         cmocka_unit_test(bad_requests_are_refused_with_a_sentence),
         cmocka_unit_test(bad_options_are_refused_with_a_sentence),
         cmocka_unit_test(a_model_tells_what_is_in_it),
+        cmocka_unit_test(the_bytes_of_a_token_are_those_that_the_pool_has),
         cmocka_unit_test(a_conversation_becomes_tokens_and_its_next_turn_is_cached),
         cmocka_unit_test(the_cache_explains_a_submission),
         cmocka_unit_test(a_request_that_a_quota_ends_gives_the_text_that_was_held_back),

@@ -4,6 +4,8 @@
  * its own for the call. */
 #include "engine/model.h"
 
+#include "backend/cpu_kv.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,17 +129,17 @@ icp_status icp_model_get_facts(const icp_model *model, icp_model_facts *facts)
 
 uint64_t icp_model_kv_bytes(const icp_model *model, uint32_t group, icp_kv_format format)
 {
-    if (model == NULL || group >= model->shape.group_count) return 0;
-    uint64_t values = icp_shape_kv_values(&model->shape, group);
-    switch (format) {
-    case ICP_KV_FORMAT_F16:
-        return values * 2;
-    case ICP_KV_FORMAT_F32:
-        return values * 4;
-    case ICP_KV_FORMAT_Q8_0:
-        return values / 32 * 34; /* a scale of two bytes for each 32 */
-    }
-    return 0;
+    static const icp_kv_type types[] = {
+        [ICP_KV_FORMAT_F16] = ICP_KV_F16, [ICP_KV_FORMAT_F32] = ICP_KV_F32, [ICP_KV_FORMAT_Q8_0] = ICP_KV_Q8_0};
+    if (model == NULL || group >= model->shape.group_count || (unsigned)format > ICP_KV_FORMAT_Q8_0) return 0;
+    const icp_shape_group *from = &model->shape.groups[group];
+    icp_kv_options options = {.type = types[format], .block_tokens = ICP_KV_RUN, .group_count = 1};
+    options.groups[0] = (icp_kv_group){.block_count = 1,
+                                       .layer_count = from->layer_count,
+                                       .head_count = from->kv_head_count,
+                                       .head_dim = from->head_dim};
+    icp_kv_memory memory; /* short heads are padded, and 8-bit ones have scales: as they lie in memory */
+    return icp_kv_plan(&memory, &options, 0) ? memory.block_bytes / ICP_KV_RUN : 0;
 }
 
 /* ---- Text and tokens ------------------------------------------------------------------------------------------ */

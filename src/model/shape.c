@@ -17,8 +17,6 @@
 #include "model/gguf_part.h"
 #include "model/transformer_part.h"
 
-#include "base/assert.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -532,11 +530,4 @@ icp_status icp_shape_read(icp_shape *out, const icp_gguf *gguf, icp_error *error
     read_facts(&from);
     *out = shape;
     return ICP_OK;
-}
-
-uint64_t icp_shape_kv_values(const icp_shape *shape, uint32_t group)
-{
-    ICP_ASSERT(group < shape->group_count);
-    const icp_shape_group *it = &shape->groups[group];
-    return 2 * (uint64_t)it->layer_count * it->kv_head_count * it->head_dim;
 }

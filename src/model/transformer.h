@@ -66,7 +66,6 @@ typedef struct icp_shape {
 icp_status icp_shape_read(icp_shape *shape, const icp_gguf *gguf, icp_error *error);
 
 /* Bytes of KV that one token takes in a group, at so many bits per value; for `inspect`, no backend needed. */
-uint64_t icp_shape_kv_values(const icp_shape *shape, uint32_t group); /* K and V, all layers of the group */
 
 typedef struct icp_transformer icp_transformer;
 typedef struct icp_adapter icp_adapter; /* a LoRA adapter, loaded */
