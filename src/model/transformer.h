@@ -65,8 +65,6 @@ typedef struct icp_shape {
 /* BAD_ARGUMENT: the architecture, a feature or a tensor's shape is not supported: error says which part. */
 icp_status icp_shape_read(icp_shape *shape, const icp_gguf *gguf, icp_error *error);
 
-/* Bytes of KV that one token takes in a group, at so many bits per value; for `inspect`, no backend needed. */
-
 typedef struct icp_transformer icp_transformer;
 typedef struct icp_adapter icp_adapter; /* a LoRA adapter, loaded */
 
