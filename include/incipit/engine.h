@@ -236,7 +236,8 @@ typedef struct icp_submission {
     uint32_t stop_token_count;
     int is_stop_shown;    /* a stop string is part of the text */
     int is_special_shown; /* control tokens come out as their text */
-    int32_t priority;     /* lower runs first; equal ones first come, first served */
+    int32_t priority;     /* lower is let in first, and keeps its blocks; equal ones first come, first served. One that
+                             runs is not stopped for one that waits */
     uint32_t flags;       /* ICP_NO_READ (what the request has computed itself is read all the same), ICP_NO_STORE */
     const char *adapter;  /* a LoRA adapter that was loaded; NULL or "": none */
     const char *tenant;   /* part of the scope: tenants never share */

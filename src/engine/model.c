@@ -22,11 +22,11 @@ static icp_status open_chat(icp_model *model)
 {
     icp_gguf_string text;
     if (!icp_gguf_text(model->gguf, "tokenizer.chat_template", &text)) {
-        fail(&model->chat_error, ICP_NOT_FOUND, "the model has no chat template");
+        model->chat_status = fail(&model->chat_error, ICP_NOT_FOUND, "the model has no chat template");
         return ICP_OK;
     }
-    icp_status status = icp_chat_template_open(&model->chat, text.text, text.bytes, &model->chat_error);
-    return status == ICP_NO_MEMORY ? status : ICP_OK;
+    model->chat_status = icp_chat_template_open(&model->chat, text.text, text.bytes, &model->chat_error);
+    return model->chat_status == ICP_NO_MEMORY ? ICP_NO_MEMORY : ICP_OK;
 }
 
 static icp_status open_parts(icp_model *model, const char *path, icp_error *error)
@@ -211,7 +211,7 @@ static icp_status render(const icp_model *model, const icp_chat *chat, icp_chat_
     if (model == NULL || chat == NULL || chat->struct_size < sizeof(size_t))
         return fail(error, ICP_BAD_ARGUMENT, "an argument is NULL, or struct_size was not set");
     memcpy(&known, chat, chat->struct_size < sizeof(known) ? chat->struct_size : sizeof(known));
-    if (model->chat == NULL) return fail(error, ICP_NOT_FOUND, model->chat_error.text);
+    if (model->chat == NULL) return fail(error, model->chat_status, model->chat_error.text);
     const icp_tokenizer_facts *facts = icp_tokenizer_get_facts(model->tokenizer);
     char *bos = token_text(model, facts->bos);
     char *eos = token_text(model, facts->eos);

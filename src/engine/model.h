@@ -11,7 +11,8 @@ struct icp_model {
     icp_gguf *gguf;
     icp_shape shape;
     icp_tokenizer *tokenizer;
-    icp_chat_template *chat; /* NULL: it has none, or chat_error says why it cannot be used */
+    icp_chat_template *chat; /* NULL: chat_status and chat_error say why it cannot be used */
+    icp_status chat_status;
     icp_error chat_error;
     char *path;
     char tokenizer_text[64]; /* "gpt2, pre qwen2" */
