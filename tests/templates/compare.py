@@ -44,6 +44,13 @@ class Generation(jinja2.ext.Extension):
         return caller()
 
 
+class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """As newer versions are: those of Debian 12 let a template pop from a list."""
+
+    def is_safe_attribute(self, obj, attr, value):
+        return super().is_safe_attribute(obj, attr, value) and not (isinstance(obj, list) and attr == "pop")
+
+
 def environment(now):
     def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
@@ -51,7 +58,7 @@ def environment(now):
     def raise_exception(message):
         raise RaisedByTemplate(message)
 
-    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    env = Sandbox(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
     env.filters["tojson"] = tojson
