@@ -4,8 +4,8 @@
  * back to the system as they are read (is_mapped), so that a model takes its size in memory once. A table stays in the
  * file: embed reads one row of it for each token.
  *
- * Linear quantises the rows of its input once, then cuts the panels of all outputs, laid end to end, into runs which
- * threads take as they come. */
+ * Linear quantises the rows of its input once for each kind that its weights want, then cuts the panels of all
+ * outputs, laid end to end, into runs which threads take as they come. */
 #include "backend/cpu.h"
 
 #include "base/arena.h"

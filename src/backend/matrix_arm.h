@@ -18,6 +18,7 @@
 
 #define ARM_COLUMNS 8u
 #define ARM_BLOCK_VECTORS 16u
+#define ARM_BIAS 12582912.0f /* 1.5 * 2^23: see matrix_arm_i8mm.c */
 
 #define ARM_INLINE static inline __attribute__((always_inline))
 /* Before a loop over registers: -O2 alone would keep them in memory. */

@@ -27,83 +27,29 @@
 #define DOT_LANE(sum, w, x, lane) sum = vdotq_laneq_s32(sum, w, x, lane)
 #endif
 
-typedef struct eight_floats {
-    float value[8];
-} eight_floats;
+typedef struct lane_floats {
+    float lane[8];
+} lane_floats;
 
-typedef struct super_group {
-    eight_floats d;
-    eight_floats m; /* negative */
-    int8_t minima[64];
-    int32_t scales[ICP_GROUP_BLOCKS][2][8];
-} super_group;
-
-typedef struct block_scales {
-    eight_floats d[ICP_CHUNK_BLOCKS];
-    eight_floats m[ICP_CHUNK_BLOCKS];
-} block_scales;
-
-typedef struct chunk_scratch {
-    int8_t quants[ICP_CHUNK_BLOCKS][ICP_BLOCK_VALUES * ARM_COLUMNS];
-    union {
-        super_group groups[ICP_CHUNK_BLOCKS / ICP_GROUP_BLOCKS];
-        block_scales blocks;
-    } scales;
-} chunk_scratch;
+typedef struct lane_numbers {
+    int32_t lane[8];
+} lane_numbers;
 
 /* ---- Unpacking -------------------------------------------------------------------------------------------- */
 
-ARM_INLINE void put_floats(eight_floats *out, float32x4x2_t values, float factor)
+ARM_INLINE void put_floats(lane_floats *out, float32x4x2_t values, float factor)
 {
-    vst1q_f32(out->value, vmulq_n_f32(values.val[0], factor));
-    vst1q_f32(out->value + 4, vmulq_n_f32(values.val[1], factor));
+    vst1q_f32(out->lane, vmulq_n_f32(values.val[0], factor));
+    vst1q_f32(out->lane + 4, vmulq_n_f32(values.val[1], factor));
 }
 
-static void unpack_super(const icp_format *format, icp_weight_type type, const uint8_t *packed, uint32_t block_count,
-                         chunk_scratch *out)
+ARM_INLINE void put_numbers(lane_numbers *out, int32x4x2_t values)
 {
-    for (uint32_t b = 0; b < block_count; b++) {
-        super_group *group = &out->scales.groups[b / ICP_GROUP_BLOCKS];
-        if (b % ICP_GROUP_BLOCKS == 0) {
-            put_floats(&group->d, arm_halves(packed), 1 / arm_unit(type));
-            if (format->has_minima) {
-                put_floats(&group->m, arm_halves(packed + 16), -1);
-                memcpy(group->minima, packed + 32, 64);
-            }
-            packed += format->head * ARM_COLUMNS;
-        }
-        icp_arm_expand_block(type, packed, out->quants[b]);
-        packed += (format->low + format->high) * ARM_COLUMNS;
-        for (uint32_t i = 0; i < format->scale_count; i++, packed += ARM_COLUMNS) {
-            int32x4x2_t scales = arm_scales(packed);
-            vst1q_s32(group->scales[b % ICP_GROUP_BLOCKS][i], scales.val[0]);
-            vst1q_s32(group->scales[b % ICP_GROUP_BLOCKS][i] + 4, scales.val[1]);
-        }
-    }
+    vst1q_s32(out->lane, values.val[0]);
+    vst1q_s32(out->lane + 4, values.val[1]);
 }
 
-static void unpack(icp_weight_type type, const uint8_t *packed, uint32_t block_count, uint8_t *scratch,
-                   icp_chunk *chunk)
-{
-    const icp_format *format = icp_format_of(type);
-    chunk_scratch *out = (chunk_scratch *)(void *)scratch;
-    *chunk = (icp_chunk){.quants = out->quants[0], .quants_stride = sizeof(out->quants[0]), .scales = &out->scales};
-    if (format->is_super) {
-        unpack_super(format, type, packed, block_count, out);
-        return;
-    }
-    size_t block_bytes = icp_format_group_bytes(format, 1, ARM_COLUMNS);
-    if (type == ICP_WEIGHT_Q8_0) { /* quants are as the tile wants them */
-        chunk->quants = (const int8_t *)packed;
-        chunk->quants_stride = block_bytes;
-    }
-    for (uint32_t b = 0; b < block_count; b++, packed += block_bytes) {
-        const uint8_t *scales = packed + (format->low + format->high) * ARM_COLUMNS;
-        if (type != ICP_WEIGHT_Q8_0) icp_arm_expand_block(type, packed, out->quants[b]);
-        put_floats(&out->scales.blocks.d[b], arm_halves(scales), 1 / arm_unit(type));
-        if (format->has_minima) put_floats(&out->scales.blocks.m[b], arm_halves(scales + 16), 1);
-    }
-}
+#include "backend/matrix_arm_unpack_body.h"
 
 /* ---- Sums ------------------------------------------------------------------------------------------------- */
 
@@ -181,11 +127,11 @@ DOT_INLINE void tile_blocks(const icp_tile *tile, const bool HAS_MINIMA)
         add_steps(sum, quants, x, 8, 4);
         ARM_UNROLL
         for (int i = 0; i < 8; i++) {
-            float32x4_t d = vld1q_f32(scales->d[block].value + i % 2 * 4);
+            float32x4_t d = vld1q_f32(scales->d[block].lane + i % 2 * 4);
             float32x4_t sums = vld1q_dup_f32(tile->rows.sums + (size_t)block * LANES + i / 2);
             s[i / 2][i % 2] = vfmaq_f32(vdupq_n_f32(0), vcvtq_f32_s32(sum[i / 2][i % 2]), d);
             if (HAS_MINIMA)
-                s[i / 2][i % 2] = vfmaq_f32(s[i / 2][i % 2], sums, vld1q_f32(scales->m[block].value + i % 2 * 4));
+                s[i / 2][i % 2] = vfmaq_f32(s[i / 2][i % 2], sums, vld1q_f32(scales->with.m[block].lane + i % 2 * 4));
         }
         w += tile->chunk->quants_stride;
         x += ICP_BLOCK_VALUES * LANES;
@@ -222,7 +168,7 @@ DOT_INLINE void tile_super(const icp_tile *tile, const bool HAS_MINIMA, const in
                 add_steps(sum, quants + part * 8, x, 8 / SCALES, 4);
                 ARM_UNROLL
                 for (int i = 0; i < 8; i++) {
-                    int32x4_t scale = vld1q_s32(group->scales[b][part] + i % 2 * 4);
+                    int32x4_t scale = vld1q_s32(group->scales[b][part].lane + i % 2 * 4);
                     t[i / 2][i % 2] = vmlaq_s32(t[i / 2][i % 2], sum[i / 2][i % 2], scale);
                 }
             }
@@ -230,8 +176,8 @@ DOT_INLINE void tile_super(const icp_tile *tile, const bool HAS_MINIMA, const in
         if (HAS_MINIMA) sum_minima(u, (const uint8_t *)group->minima, tile->rows.split + g * 16 * LANES, 4);
         ARM_UNROLL
         for (int i = 0; i < 8; i++) {
-            float32x4_t m = vld1q_f32(group->m.value + i % 2 * 4);
-            s[i / 2][i % 2] = vmulq_f32(vcvtq_f32_s32(t[i / 2][i % 2]), vld1q_f32(group->d.value + i % 2 * 4));
+            float32x4_t m = vld1q_f32(group->m.lane + i % 2 * 4);
+            s[i / 2][i % 2] = vmulq_f32(vcvtq_f32_s32(t[i / 2][i % 2]), vld1q_f32(group->d.lane + i % 2 * 4));
             if (HAS_MINIMA) s[i / 2][i % 2] = vfmaq_f32(s[i / 2][i % 2], vcvtq_f32_s32(u[i / 2][i % 2]), m);
         }
         ARM_UNROLL

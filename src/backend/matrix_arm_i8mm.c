@@ -45,46 +45,20 @@ I8MM_INLINE int32x4_t dot(int32x4_t sum, int8x16_t a, int8x16_t b)
 #endif
 }
 
-#define BIAS_BITS 0x4b400000 /* of 1.5 * 2^23 */
-#define BIAS 12582912.0f
+#define BIAS_BITS 0x4b400000 /* of ARM_BIAS */
 
 /* ---- Unpacking -------------------------------------------------------------------------------------------- */
 
 /* Lanes as smmla gives them: 4 vectors [c, c + 1, c, c + 1]. */
-typedef struct pair_floats {
+typedef struct lane_floats {
     float lane[16];
-} pair_floats;
+} lane_floats;
 
-typedef struct pair_numbers {
+typedef struct lane_numbers {
     int32_t lane[16];
-} pair_numbers;
+} lane_numbers;
 
-/* A group of a K type. */
-typedef struct super_group {
-    pair_floats d;
-    pair_floats m;
-    int8_t minima[64];
-    pair_numbers scales[ICP_GROUP_BLOCKS][2];
-} super_group;
-
-/* Blocks of another type; start is -1.5 * 2^23 * d, an exact number as d was a half. */
-typedef struct block_scales {
-    pair_floats d[ICP_CHUNK_BLOCKS];
-    union {
-        pair_floats m[ICP_CHUNK_BLOCKS];
-        pair_floats start[ICP_CHUNK_BLOCKS];
-    } with;
-} block_scales;
-
-typedef struct chunk_scratch {
-    int8_t quants[ICP_CHUNK_BLOCKS][ICP_BLOCK_VALUES * ARM_COLUMNS];
-    union {
-        super_group groups[ICP_CHUNK_BLOCKS / ICP_GROUP_BLOCKS];
-        block_scales blocks;
-    } scales;
-} chunk_scratch;
-
-ARM_INLINE void put_floats(pair_floats *out, float32x4x2_t values, float factor)
+ARM_INLINE void put_floats(lane_floats *out, float32x4x2_t values, float factor)
 {
     ARM_UNROLL
     for (int half = 0; half < 2; half++) {
@@ -94,7 +68,7 @@ ARM_INLINE void put_floats(pair_floats *out, float32x4x2_t values, float factor)
     }
 }
 
-ARM_INLINE void put_numbers(pair_numbers *out, int32x4x2_t values)
+ARM_INLINE void put_numbers(lane_numbers *out, int32x4x2_t values)
 {
     ARM_UNROLL
     for (int half = 0; half < 2; half++) {
@@ -104,51 +78,7 @@ ARM_INLINE void put_numbers(pair_numbers *out, int32x4x2_t values)
     }
 }
 
-static void unpack_super(const icp_format *format, icp_weight_type type, const uint8_t *packed, uint32_t block_count,
-                         chunk_scratch *out)
-{
-    for (uint32_t b = 0; b < block_count; b++) {
-        super_group *group = &out->scales.groups[b / ICP_GROUP_BLOCKS];
-        if (b % ICP_GROUP_BLOCKS == 0) {
-            put_floats(&group->d, arm_halves(packed), 1 / arm_unit(type));
-            if (format->has_minima) {
-                put_floats(&group->m, arm_halves(packed + 16), -1);
-                memcpy(group->minima, packed + 32, 64);
-            }
-            packed += format->head * ARM_COLUMNS;
-        }
-        icp_arm_expand_block(type, packed, out->quants[b]);
-        packed += (format->low + format->high) * ARM_COLUMNS;
-        for (uint32_t i = 0; i < format->scale_count; i++, packed += ARM_COLUMNS) {
-            put_numbers(&group->scales[b % ICP_GROUP_BLOCKS][i], arm_scales(packed));
-        }
-    }
-}
-
-static void unpack(icp_weight_type type, const uint8_t *packed, uint32_t block_count, uint8_t *scratch,
-                   icp_chunk *chunk)
-{
-    const icp_format *format = icp_format_of(type);
-    chunk_scratch *out = (chunk_scratch *)(void *)scratch;
-    *chunk = (icp_chunk){.quants = out->quants[0], .quants_stride = sizeof(out->quants[0]), .scales = &out->scales};
-    if (format->is_super) {
-        unpack_super(format, type, packed, block_count, out);
-        return;
-    }
-    size_t block_bytes = icp_format_group_bytes(format, 1, ARM_COLUMNS);
-    if (type == ICP_WEIGHT_Q8_0) { /* quants are as the tile wants them */
-        chunk->quants = (const int8_t *)packed;
-        chunk->quants_stride = block_bytes;
-    }
-    for (uint32_t b = 0; b < block_count; b++, packed += block_bytes) {
-        const uint8_t *scales = packed + (format->low + format->high) * ARM_COLUMNS;
-        if (type != ICP_WEIGHT_Q8_0) icp_arm_expand_block(type, packed, out->quants[b]);
-        put_floats(&out->scales.blocks.d[b], arm_halves(scales), 1 / arm_unit(type));
-        if (format->has_minima) put_floats(&out->scales.blocks.with.m[b], arm_halves(scales + 16), 1);
-        if (!format->has_minima)
-            put_floats(&out->scales.blocks.with.start[b], arm_halves(scales), -BIAS / arm_unit(type));
-    }
-}
+#include "backend/matrix_arm_unpack_body.h"
 
 /* ---- Many rows -------------------------------------------------------------------------------------------- */
 
@@ -297,7 +227,7 @@ I8MM_INLINE void add_steps(int32x4_t sum[PAIRS_MAX][4], const int8_t *w, const i
 /* acc += what blocks give, for 6 rows and a type without minima. */
 I8MM_INLINE void add_blocks(float32x4_t acc[PAIRS_MAX][4], const icp_tile *tile)
 {
-    static const float bias[4] = {BIAS, BIAS, BIAS, BIAS};
+    static const float bias[4] = {ARM_BIAS, ARM_BIAS, ARM_BIAS, ARM_BIAS};
     const block_scales *scales = tile->chunk->scales;
     const int8_t *w = tile->chunk->quants;
     const int8_t *x = tile->rows.quants;
@@ -378,7 +308,7 @@ I8MM_INLINE void tile_blocks(const icp_tile *tile, const bool HAS_MINIMA, const 
     const int8_t *x = tile->rows.quants;
     const float *dx = tile->rows.scales;
     const float *sums = tile->rows.sums;
-    const float32x4_t bias = vdupq_n_f32(BIAS);
+    const float32x4_t bias = vdupq_n_f32(ARM_BIAS);
     float32x4_t acc[PAIRS_MAX][4];
     load_acc(tile, acc, PAIRS);
     if (!HAS_MINIMA && PAIRS == PAIRS_MAX) add_blocks(acc, tile);
@@ -414,7 +344,7 @@ I8MM_INLINE void sum_minima(float32x4_t out[PAIRS_MAX][4], const int8_t *all, co
         int32x4_t upper = mmla(vdupq_n_s32(0), vld1q_s8(split + i / 4 * 16), minima);
         int32x4_t u = vaddq_s32(start, vshlq_n_s32(upper, 6));
         u = mmla(u, vld1q_s8(split + (PAIRS + i / 4) * 16), minima);
-        out[i / 4][i % 4] = vsubq_f32(vreinterpretq_f32_s32(u), vdupq_n_f32(BIAS));
+        out[i / 4][i % 4] = vsubq_f32(vreinterpretq_f32_s32(u), vdupq_n_f32(ARM_BIAS));
     }
 }
 
